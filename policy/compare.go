@@ -348,7 +348,7 @@ func (c Comparison) Compare(head []Result) []Result {
 
 // MarkRefused marks the unchanged denials of requests that the change makes as AlreadyFailing: the
 // API server refuses them, so the change of the object does not take effect. A denial of the pods
-// that a controller makes is left unchanged if the change makes the same pods, and so on.
+// that a controller makes is left unchanged if the change makes the same pods. So it is for all that controllers make.
 func (c Comparison) MarkRefused(head []Result) {
 	for i := range head {
 		r := &head[i]
@@ -363,8 +363,8 @@ func (c Comparison) MarkRefused(head []Result) {
 	}
 }
 
-// sameMade reports whether controllers create nothing new of the later of two versions of an object, of the
-// kind that the result is about. The update of a Pod is left to the engine.
+// sameMade reports whether an update of an object makes controllers create nothing of the kind that the result
+// is about. The update of a Pod is left to the engine.
 func (r *Result) sameMade(was, is *render.Object) bool {
 	at, _ := PodTemplate(is.GroupVersionKind().GroupKind())
 	fields, grows := []string{at}, false

@@ -167,14 +167,14 @@ func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []
 	if err != nil || len(all) == 0 {
 		return own, err
 	}
-	chosen := 0 // the first that the rule refuses, else the first that it looks at
+	chosen := -1 // the first that the rule refuses, else the first that it looks at
 	for i := range all[:min(len(all), maxTemplates)] {
 		found, err := all[i].review(ctx, newHistory())
 		if err != nil {
 			return own, err
 		}
 		found = slices.DeleteFunc(found, func(r Result) bool { return r.Policy != policy || rule != "" && r.Rule != rule })
-		if len(found) > 0 && chosen == 0 {
+		if len(found) > 0 && chosen < 0 {
 			chosen = i
 		}
 		if slices.ContainsFunc(found, func(r Result) bool { return r.fails() }) {
@@ -182,8 +182,8 @@ func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []
 			break
 		}
 	}
-	about, changes := all[chosen].about, newHistory()
-	made := c.made(req)[chosen].Request
+	m := c.made(req)[max(chosen, 0)] // anew, since the review has changed it
+	made, about, changes := m.Request, m.about, newHistory()
 	if _, admitted := about.admit(made, newHistory()); !admitted {
 		return own, nil
 	}

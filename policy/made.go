@@ -435,7 +435,8 @@ func anyList(v any) []any {
 	return list
 }
 
-// otherMade returns an object that a controller creates with other values of what it and the cluster choose.
+// otherMade returns a created object with other names, labels, times and nodes in place of those that the
+// controller or the cluster chooses.
 func otherMade(made *Request) map[string]any {
 	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime)
 	if made.by.kind != PodKind {

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -279,16 +278,16 @@ func (w *walk) dir(name string) {
 // followed, such as Helmfile.
 const UnfollowedTool = "unfollowed-tool"
 
-// unfollowedTools are patterns of files from which tools deploy, and how to write what they deploy into the
-// tree. Where beside is set, a file of that name is in the same directory.
-var unfollowedTools = []struct{ pattern, beside, tool, command string }{
+// unfollowedTools are patterns of files from which tools deploy, with the commands that write what they
+// deploy into the tree. Such a file holds no Kubernetes object but those of the group.
+var unfollowedTools = []struct{ pattern, group, tool, command string }{
 	{"*/helmfile.y*ml", "", "Helmfile", "helmfile template > FILE"},
 	{"*/helmfile.y*ml.gotmpl", "", "Helmfile", "helmfile template > FILE"},
 	{"helmfile.d/*.y*ml", "", "Helmfile", "helmfile template > FILE"},
 	{"helmfile.d/*.y*ml.gotmpl", "", "Helmfile", "helmfile template > FILE"},
 	{"*/cdk8s.yaml", "", "cdk8s", "cdk8s synth"},
 	{"*/fleet.yaml", "", "Fleet", "fleet apply -o FILE NAME ."},
-	{"*/spec.json", "main.jsonnet", "Tanka", "tk export DIR ."},
+	{"*/spec.json", "tanka.dev", "Tanka", "tk export DIR ."},
 	{"*/.kluctl.y*ml", "", "Kluctl", "kluctl render --render-output-dir DIR"},
 	{"*/bundle.cue", "", "Timoni", "timoni bundle build -f bundle.cue > FILE"},
 	{"*/werf.yaml", "", "werf", "werf render > FILE"},
@@ -301,11 +300,8 @@ func (w *walk) tools(dir string, entries []fs.DirEntry) []fs.DirEntry {
 		name := path.Join(dir, e.Name())
 		for _, t := range unfollowedTools {
 			found, _ := path.Match(t.pattern, path.Base(dir)+"/"+e.Name())
-			if !found || e.IsDir() || t.beside != "" && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == t.beside }) {
+			if !found || e.IsDir() || hasManifestName(name) && w.isManifest(name, t.group) {
 				continue
-			}
-			if data, err := ReadFile(w.fsys, name); err != nil || bytes.Contains(append([]byte("\n"), data...), []byte("\nkind:")) {
-				return false // a manifest with that name
 			}
 			w.unfollowed = append(w.unfollowed, &Error{
 				Span: Span{File: name}, Rule: UnfollowedTool, Missing: true,
@@ -319,6 +315,16 @@ func (w *walk) tools(dir string, entries []fs.DirEntry) []fs.DirEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool {
 		return !w.selection.Excludes(path.Join(dir, e.Name())) && unfollowed(e)
 	})
+}
+
+// isManifest reports whether a file can't be read, or holds an object that is not of a group.
+func (w *walk) isManifest(name, group string) bool {
+	data, err := ReadFile(w.fsys, name)
+	if err != nil {
+		return true
+	}
+	f := parseFile(name, data)
+	return f.err != nil || slices.ContainsFunc(f.objects, func(o *Object) bool { return group == "" || o.GroupVersionKind().Group != group }) || group != "" && len(f.objects) == 0
 }
 
 func (w *walk) entry(name string, mode fs.FileMode) {

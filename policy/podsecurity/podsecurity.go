@@ -89,9 +89,9 @@ func (e *Engine) SelectsMade(made, maker schema.GroupVersionKind) bool {
 	return made == policy.PodKind
 }
 
-// mutated reports whether a mutator may change the pods that are made of a kind's objects.
+// mutated reports whether a mutator may change the pods that are made of a kind's objects. None are made of a PodTemplate.
 func (e *Engine) mutated(maker schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(e.mutators, func(m policy.Mutator) bool {
+	return maker.Kind != "PodTemplate" && slices.ContainsFunc(e.mutators, func(m policy.Mutator) bool {
 		s, ok := m.(policy.MadeEngine)
 		return ok && s.SelectsMade(policy.PodKind, maker)
 	})

@@ -58,7 +58,10 @@ func File(o *evaluate.Options, in *load.Input, j *evaluate.Evaluation, r *report
 		for _, reason := range e.reasons {
 			comment(&b, reason)
 		}
-		for i, p := range append(e.parts, part{})[:max(len(e.parts), 1)] {
+		if len(e.parts) == 0 {
+			e.parts = []part{{}}
+		}
+		for i, p := range e.parts {
 			comment(&b, p.reason)
 			if i == 0 {
 				b.WriteString(strings.TrimRight("#"+e.key+": "+e.value, " ") + "\n")

@@ -112,7 +112,7 @@ func (d *draft) repository() {
 	for _, url := range slices.Sorted(maps.Keys(all)) {
 		x := all[url]
 		if 2*x.here > x.named {
-			d.suggest("repository", fmt.Sprintf("%s, for %s at %s, is not the remote origin. Of %s that objects name there, this tree has %d, such as %s. If it is this repository, this line renders from this tree what is deployed from it:",
+			d.suggest("repository", fmt.Sprintf("%s, for %s at %s, is not known as this repository. Of %s that objects name there, this tree has %d, such as %s. If it is this repository, this line renders from this tree what is deployed from it:",
 				url, policy.Plural(x.units, "unit"), x.first, policy.Plural(x.named, "path"), x.here, x.path), list(url)...)
 		}
 	}

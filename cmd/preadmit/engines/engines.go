@@ -173,12 +173,12 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		}
 		b.Chain.Validators = append(b.Chain.Validators, engine)
 	}
-	return b, b.labels(o)
+	return b, b.addPodSecurity(o)
 }
 
-// labels adds the API server's own plugin for the labels of Namespaces, if there are any and no
-// pack reads them.
-func (b *Set) labels(o Options) error {
+// addPodSecurity adds the API server's plugin for the labels of Namespaces, if there are any and no pack
+// reads them.
+func (b *Set) addPodSecurity(o Options) error {
 	packed := slices.ContainsFunc(b.Chain.Validators, func(v policy.Validator) bool { _, ok := v.(*podsecurity.Engine); return ok })
 	if packed || slices.Contains(o.DisabledPlugins, PodSecurity) {
 		return nil

@@ -202,7 +202,7 @@ func statefulSet(r *rand.Rand) runtime.Object {
 	s.Spec = apps.StatefulSetSpec{ServiceName: some(r, "peers"), Selector: selector, Template: template(r)}
 	for _, name := range slices.Clone([]string{"data", "logs"})[:r.IntN(3)] {
 		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, core.PersistentVolumeClaim{
-				ObjectMeta: meta.ObjectMeta{Name: name, Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote")), Finalizers: some(r, held)}, Spec: claim(r),
+			ObjectMeta: meta.ObjectMeta{Name: name, Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote")), Finalizers: some(r, held)}, Spec: claim(r),
 		})
 	}
 	if r.IntN(2) == 0 {

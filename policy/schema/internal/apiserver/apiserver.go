@@ -152,8 +152,8 @@ func stored(kind schema.GroupKind) schema.GroupKind {
 	return kind
 }
 
-// gates guards the feature gates, of which a process has one set: minor is the release that they are set to, and
-// users the number of calls that rely on it.
+// gates guards the feature gates of the process. minor is the release that they are set to, users the number of
+// running calls that need that release.
 var gates struct {
 	sync.Mutex
 	minor, users int
