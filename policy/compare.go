@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
@@ -99,14 +100,27 @@ type Identities map[schema.GroupKind]bool
 func NewIdentities(sides ...[]*render.Object) Identities {
 	k := make(Identities)
 	for _, o := range slices.Concat(sides...) {
-		if o.GetKind() == "CustomResourceDefinition" {
-			group, _ := render.Lookup(o.Object, "/spec/group")
-			kind, _ := render.Lookup(o.Object, "/spec/names/kind")
+		if gk, ok := Defines(o); ok {
 			scope, _ := render.Lookup(o.Object, "/spec/scope")
-			k[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = scope != "Cluster"
+			k[gk] = scope != "Cluster"
 		}
 	}
 	return k
+}
+
+// Defines returns the kind that a CustomResourceDefinition defines.
+func Defines(o *render.Object) (gk schema.GroupKind, ok bool) {
+	group, _ := render.Lookup(o.Object, "/spec/group")
+	kind, _ := render.Lookup(o.Object, "/spec/names/kind")
+	gk.Group, _ = group.(string)
+	gk.Kind, ok = kind.(string)
+	return gk, ok && o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// Undeletable reports whether an object is a Namespace that the API server never deletes (its plugin NamespaceLifecycle).
+func Undeletable(o *render.Object) bool {
+	immortal := []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"} && slices.Contains(immortal, o.GetName())
 }
 
 // namespaced reports whether objects of a kind have a namespace, as far as that is known.

@@ -60,7 +60,8 @@ func (n *nameFields) is(gk schema.GroupKind) bool {
 }
 
 // StillReferenced returns a warning for each object of the head that names an object which the
-// requests delete, or a Secret that only a deleted object of an operator makes. defaults is kustomize's
+// requests delete, or a Secret that only a deleted object of an operator makes, and for each deleted Namespace or
+// definition of a kind that objects of the head need. defaults is kustomize's
 // table of fields; name renames files of the base. It leaves out optional references, names with
 // variables, and objects that another unit, --with or an operator still provides. Objects without a
 // namespace share one if they are of one unit or directory.
@@ -115,8 +116,42 @@ func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, n
 			results = append(results, is.result(f.gone[is.to], slices.Compact(pointers), name))
 		}
 	}
+	results = append(results, f.needed(head, name)...)
 	policy.Sort(results)
 	return results, nil
+}
+
+// needed returns a warning for each deleted Namespace that objects of the head are in, and for each deleted
+// definition of their kind. It is at the first of these objects.
+func (f *references) needed(head *Side, name func(file string) string) (results []policy.Result) {
+	defined := make(map[schema.GroupKind]policy.Identity)
+	for id, o := range f.gone {
+		if gk, ok := policy.Defines(o); ok {
+			defined[gk] = id
+		}
+	}
+	users, first := make(map[policy.Identity]int), make(map[policy.Identity]*render.Object)
+	for _, o := range render.Objects(head.Units) {
+		own := f.identity(o)
+		for _, id := range []policy.Identity{{GroupKind: schema.GroupKind{Kind: "Namespace"}, Name: own.Namespace}, defined[own.GroupKind]} {
+			if gone := f.gone[id]; gone != nil && o.Unit.State != render.Unreached && f.ids.Of(o).Cluster == f.ids.Of(gone).Cluster && !policy.Undeletable(gone) {
+				if users[id]++; users[id] == 1 {
+					first[id] = o
+				}
+			}
+		}
+	}
+	for id, o := range first {
+		message := fmt.Sprintf("the change deletes %s %s, which this %s needs", id.Kind, id.Name, o.GetKind())
+		switch others := users[id] - 1; {
+		case others == 1:
+			message += ", and so does another object"
+		case others > 1:
+			message += fmt.Sprintf(", and so do %d other objects", others)
+		}
+		results = append(results, reference{o, id}.warning(nil, message, "keep it, or remove the objects that need it", f.gone[id], name))
+	}
+	return results
 }
 
 // providedByCluster reports whether Kubernetes makes an object in each namespace.
@@ -156,19 +191,24 @@ type reference struct {
 }
 
 func (is reference) result(gone *render.Object, pointers []string, name func(file string) string) policy.Result {
-	r := policy.Result{
-		Engine: policy.EngineRender, Policy: "references", Rule: policy.RuleStillReferenced, Operation: policy.Update, Object: is.from.Key(),
-		Outcome: policy.Fail, Action: policy.Warn, Baseline: policy.New, Fields: pointers, Origins: is.from.At(pointers[0]),
-		Message: fmt.Sprintf("%s %s is named here, but the change deletes it", is.to.Kind, is.to.Name),
-		Hint:    "name an object that stays, or keep this one",
-	}
+	message := fmt.Sprintf("%s %s is named here, but the change deletes it", is.to.Kind, is.to.Name)
 	if gone.GetKind() != is.to.Kind {
-		r.Message = fmt.Sprintf("%s %s is named here, but the change deletes %s %s, which makes it", is.to.Kind, is.to.Name, gone.GetKind(), gone.GetName())
+		message = fmt.Sprintf("%s %s is named here, but the change deletes %s %s, which makes it", is.to.Kind, is.to.Name, gone.GetKind(), gone.GetName())
 	}
+	return is.warning(pointers, message, "name an object that stays, or keep this one", gone, name)
+}
+
+// warning returns a result at fields of the object, the first of which is the place. Its message ends with the place
+// of the deleted object.
+func (is reference) warning(fields []string, message, hint string, gone *render.Object, name func(file string) string) policy.Result {
 	if at := gone.At("/metadata/name"); len(at) > 0 {
-		r.Message += fmt.Sprintf("; at the base it is at %s:%d", name(at[0].File), at[0].Line)
+		message += fmt.Sprintf("; at the base it is at %s:%d", name(at[0].File), at[0].Line)
 	}
-	return r.Fingerprinted()
+	return policy.Result{
+		Engine: policy.EngineRender, Policy: "references", Rule: policy.RuleStillReferenced, Operation: policy.Update, Object: is.from.Key(),
+		Outcome: policy.Fail, Action: policy.Warn, Baseline: policy.New, Fields: fields, Origins: is.from.At(slices.Concat(fields, []string{""})[0]),
+		Message: message, Hint: hint,
+	}.Fingerprinted()
 }
 
 // mayMake adds deleted objects that an operator of the change may make from now on: a custom

@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -23,6 +25,35 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
+
+// tooLong returns the refusal of an object that kubectl apply, which Argo CD runs, sends with its own manifest as an
+// annotation (CreateApplyAnnotation in k8s.io/kubectl/pkg/util), if that is too long. Who applies an object that no
+// Application deploys is not known, so it is a warning.
+func tooLong(req *policy.Request) []policy.Result {
+	if req.Method != policy.Apply || req.Maker != nil || weigh(req.Object.Object) < maxAnnotations/8 {
+		return nil
+	}
+	sent := runtime.DeepCopyJSON(req.Object.Object)
+	place(sent, req.Resource.Namespaced, req.Namespace)
+	data, err := json.Marshal(sent)
+	if err != nil {
+		return nil
+	}
+	size := len(corev1.LastAppliedConfigAnnotation) + len(data) + 1
+	for key, value := range req.Object.GetAnnotations() {
+		size += len(key) + len(value)
+	}
+	if size <= maxAnnotations {
+		return nil
+	}
+	r := result(req.Kind, ruleTooLong, policy.Fail)
+	r.Message = fmt.Sprintf("metadata.annotations: Too long: may not be more than %d bytes. The client adds the whole manifest as %s", maxAnnotations, corev1.LastAppliedConfigAnnotation)
+	r.Hint, r.Fields, r.Reason = "apply it server-side: kubectl apply --server-side, in Argo CD the sync option ServerSideApply=true", []string{"/metadata"}, "Invalid"
+	if unit := req.Object.Unit; unit == nil || unit.Owner == nil {
+		r.Action, r.Assumed = policy.Warn, []string{"kubectl apply creates it, and not kubectl create"}
+	}
+	return []policy.Result{r}
+}
 
 // Merge implements policy.TypedKinds. The merge by a client is that of kubectl apply
 // (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others, and

@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,8 +22,9 @@ func PluginNames() []string { return apiserver.PluginNames() }
 // ones. The plugins look up objects of the cluster.
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
+	claimed := sync.OnceValue(func() map[claim][]*render.Object { return claimed(c) })
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, disabled: disabled, made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, disabled: disabled, claimed: claimed, made: make(map[*render.Unit]*apiserver.Plugins)}
 	}
 	created := on(disabled)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
@@ -32,7 +36,7 @@ const maxPlugins = 64
 
 // plugins returns the admission plugins for objects of a kind in a unit, or nil if none runs.
 func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
-	if k.cluster == nil || !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress"}, b.gvk.Kind) {
+	if k.cluster == nil || !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress", "PriorityClass"}, b.gvk.Kind) {
 		return nil
 	}
 	if !k.limits {
@@ -49,6 +53,66 @@ func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
 		k.made[unit] = p
 	}
 	return p
+}
+
+// A claim is an address or a node port that a Service asks for on a cluster: a cluster's name if GitOps objects or
+// the configuration deploy it, else its unit, of which nothing is known.
+type claim struct {
+	on any
+	of string
+}
+
+func claims(o *render.Object) (all []claim) {
+	var s corev1.ServiceSpec
+	spec, _ := o.Object["spec"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &s); err != nil || s.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	var on any = o.Unit
+	if u := o.Unit; u != nil && u.ID != "" && u.State != render.Unreached {
+		on = u.Cluster
+	}
+	for _, ip := range append(s.ClusterIPs, s.ClusterIP) {
+		if ip != "" && ip != corev1.ClusterIPNone {
+			all = append(all, claim{on, ip})
+		}
+	}
+	for _, p := range s.Ports {
+		if p.NodePort != 0 && s.Type != "" && s.Type != corev1.ServiceTypeClusterIP {
+			all = append(all, claim{on, strconv.Itoa(int(p.NodePort))})
+		}
+	}
+	return all
+}
+
+// claimed returns the Services of a cluster by what they claim.
+func claimed(c *policy.Cluster) map[claim][]*render.Object {
+	all := make(map[claim][]*render.Object)
+	for _, o := range c.List(schema.GroupKind{Kind: "Service"}) {
+		for _, is := range claims(o) {
+			all[is] = append(all[is], o)
+		}
+	}
+	return all
+}
+
+// others returns a Service for each claim of o that another one makes, too.
+func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
+	if k.claimed == nil || o.GetKind() != "Service" {
+		return nil
+	}
+	for _, is := range claims(o) {
+		for _, other := range k.claimed()[is] {
+			if other.GetName() == o.GetName() && other.EffectiveNamespace() == o.EffectiveNamespace() {
+				continue
+			}
+			if s, ok := k.typed(other).(*corev1.Service); ok {
+				others = append(others, s)
+				break
+			}
+		}
+	}
+	return others
 }
 
 func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
@@ -69,9 +133,9 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 	})
 }
 
-// typed returns an object as the API server stores it, or nil if it refuses the object.
+// typed returns an object as the API server stores it without plugins, or nil if it refuses the object.
 func (k *Kinds) typed(o *render.Object) runtime.Object {
-	_, typed, err := k.AdmitTyped(o, o.EffectiveNamespace())
+	_, typed, err := k.bare.AdmitTyped(o, o.EffectiveNamespace())
 	if err != nil {
 		return nil
 	}

@@ -52,10 +52,12 @@ type Kinds struct {
 	resolved *resolved
 	mergers  *mergers // of kinds that are not built in
 
+	bare     *Kinds // the same without plugins; the following fields are not set there
 	cluster  *policy.Cluster
 	limits   bool     // the cluster has objects that plugins look up
 	disabled []string // plugins that do not run
-	updates  *Kinds   // the same, with only the plugins that run on updates; nil if there are no plugins
+	claimed  func() map[claim][]*render.Object
+	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins
 	mu       sync.Mutex
 	made     map[*render.Unit]*apiserver.Plugins
 }

@@ -104,14 +104,15 @@ func newKindValidator(b *builtin, r release) *kindValidator {
 	return k
 }
 
-// Validate implements policy.Validator. DELETE requests give no results.
+// Validate implements policy.Validator. DELETE requests give no results, except of
+// Namespaces that may not be deleted.
 // Requests for kinds that are not built in give only the warning about a
 // deprecated version.
 func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil || req.SubResource != "" {
-		return nil, nil
+		return v.undeletable(req), nil
 	}
-	warnings := v.warnings(req)
+	warnings := append(v.warnings(req), tooLong(req)...)
 	b := v.builtin(req.Kind)
 	if b == nil {
 		v.Prepare(req)
@@ -120,7 +121,7 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	var results []policy.Result
 	var err error
 	policy.Observed(ctx, policy.EngineSchema, req.Kind.GroupKind().String(), func() {
-		results, err = b.validator().validate(req, v.kinds.plugins(b, req.Subject().Unit))
+		results, err = b.validator().validate(req, v.kinds)
 	})
 	if err != nil {
 		return nil, err
@@ -128,11 +129,22 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	return append(results, warnings...), ctx.Err()
 }
 
-func (k *kindValidator) validate(req *policy.Request, plugins *apiserver.Plugins) ([]policy.Result, error) {
+// undeletable returns the refusal of the plugin NamespaceLifecycle, if the request deletes a Namespace that the
+// server needs.
+func (v *Validator) undeletable(req *policy.Request) []policy.Result {
+	if req.Operation != policy.Delete || !policy.Undeletable(req.OldObject) || slices.Contains(v.kinds.disabled, "NamespaceLifecycle") {
+		return nil
+	}
+	r := result(req.Kind, ruleForbidden, policy.Fail)
+	r.Message, r.Fields = fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", req.Name), []string{"/metadata/name"}
+	return []policy.Result{r}
+}
+
+func (k *kindValidator) validate(req *policy.Request, kinds *Kinds) ([]policy.Result, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
-	faults, err := k.faults(req, plugins)
+	faults, err := k.faults(req, kinds)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", req.Kind.Kind, req.Name, err)
 	}
@@ -197,11 +209,11 @@ type fault struct {
 }
 
 // faults runs the validation of the kind.
-func (k *kindValidator) faults(req *policy.Request, plugins *apiserver.Plugins) ([]fault, error) {
+func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, error) {
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: plugins}
+	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.builtin, req.Subject().Unit), Others: kinds.others(req.Subject())}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
 		r.Object = typed
@@ -287,7 +299,7 @@ func (v *Validator) Prepare(req *policy.Request) {
 	switch {
 	case req.Object == nil || req.SubResource != "":
 	case b != nil && b.validator().err == nil:
-		_, _ = b.validator().faults(req, v.kinds.plugins(b, req.Subject().Unit)) // what it finds is the result of Validate
+		_, _ = b.validator().faults(req, v.kinds) // what it finds is the result of Validate
 	case b == nil:
 		v.kinds.prepareCustom(req)
 	}

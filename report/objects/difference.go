@@ -331,15 +331,13 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 // taken describes what is deleted together with an object: the objects in a
 // Namespace, the objects of a definition's kind, the data of a claim.
 func (c *changeDiffs) taken(o *render.Object) string {
+	defined, defines := policy.Defines(o)
 	switch gk := o.GroupVersionKind().GroupKind(); {
+	case policy.Undeletable(o):
 	case gk.Group == "" && gk.Kind == "Namespace":
 		return takes("everything in it", c.count(func(x *render.Object) bool { return c.ids.Key(x).Namespace == o.GetName() }))
-	case gk.Group == "apiextensions.k8s.io" && gk.Kind == "CustomResourceDefinition":
-		group, _ := render.Lookup(o.Object, "/spec/group")
-		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
-		return takes("all objects of its kind", c.count(func(x *render.Object) bool {
-			return x.GroupVersionKind().Group == group && x.GetKind() == kind
-		}))
+	case defines:
+		return takes("all objects of its kind", c.count(func(x *render.Object) bool { return x.GroupVersionKind().GroupKind() == defined }))
 	case gk.Group == "" && gk.Kind == "PersistentVolumeClaim":
 		return "the data on its volume, unless the volume's reclaim policy is Retain"
 	case gk.Group == "apps" && gk.Kind == "StatefulSet":

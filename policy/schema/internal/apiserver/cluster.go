@@ -126,27 +126,71 @@ func allocate(object runtime.Object, free allocation) {
 // The range of --service-node-port-range, by default.
 const minNodePort, maxNodePort = 30000, 32767
 
-// allocated returns the causes for which the allocators of addresses and ports refuse a
-// Service, whatever else is in the cluster.
-func allocated(object runtime.Object) []Cause {
+// allocated returns the causes for which the allocators of addresses and ports refuse a Service (initNodePorts and
+// updateNodePorts in pkg/registry/core/service/storage/alloc.go): those that do not depend on the cluster, and what
+// another Service has. old is nil on creation; what it has is not allocated
+// again. Which of two new Services is created first is not known.
+func allocated(object, old runtime.Object, others []*corev1.Service) []Cause {
 	s, ok := object.(*core.Service)
 	if !ok {
 		return nil
 	}
+	was, _ := old.(*core.Service)
 	spec := field.NewPath("spec")
 	var all []Cause
 	for _, e := range families(s, spec.Child("ipFamilyPolicy")) {
 		all = append(all, causeOf(e))
 	}
+	own, ofPort := make(map[int32]bool), make(map[int32]int32)
 	for i, p := range s.Spec.Ports {
-		if p.NodePort != 0 && (p.NodePort < minNodePort || p.NodePort > maxNodePort) {
+		n := p.NodePort
+		if was == nil && ofPort[p.Port] == 0 { // ports of one number, such as of TCP and UDP, share the first node port
+			if first := slices.IndexFunc(s.Spec.Ports, func(o core.ServicePort) bool { return o.Port == p.Port && o.NodePort != 0 }); first >= 0 {
+				n = s.Spec.Ports[first].NodePort
+			}
+		}
+		if n == 0 || n == ofPort[p.Port] || was != nil && (own[n] || slices.ContainsFunc(was.Spec.Ports, func(o core.ServicePort) bool { return o.NodePort == n })) {
+			continue
+		}
+		at := spec.Child("ports").Index(i).Child("nodePort")
+		if n < minNodePort || n > maxNodePort {
 			text := fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", minNodePort, maxNodePort)
-			c := causeOf(field.Invalid(spec.Child("ports").Index(i).Child("nodePort"), p.NodePort, text))
+			c := causeOf(field.Invalid(at, n, text))
 			c.Warns, c.Assumed = true, "the API server runs with its default --service-node-port-range"
 			all = append(all, c)
 		}
+		if refusal := field.Invalid(at, n, "provided port is already allocated"); own[n] {
+			all = append(all, causeOf(refusal))
+		} else {
+			all = append(all, taken(refusal, others, func(o *corev1.Service) bool {
+				return slices.ContainsFunc(o.Spec.Ports, func(other corev1.ServicePort) bool { return other.NodePort == n })
+			})...)
+		}
+		own[n], ofPort[p.Port] = true, n
+	}
+	for _, ip := range s.Spec.ClusterIPs {
+		if ip != core.ClusterIPNone && (was == nil || !slices.Contains(was.Spec.ClusterIPs, ip)) {
+			text := fmt.Sprintf("failed to allocate IP %v: provided IP is already allocated", ip)
+			all = append(all, taken(field.Invalid(spec.Child("clusterIPs"), s.Spec.ClusterIPs, text), others, func(o *corev1.Service) bool {
+				return o.Spec.ClusterIP == ip || slices.Contains(o.Spec.ClusterIPs, ip)
+			})...)
+		}
 	}
 	return all
+}
+
+const createdFirst = "the other one is created first"
+
+// taken returns the error of an allocator as a cause, if another Service has what it allocates.
+func taken(e *field.Error, others []*corev1.Service, has func(*corev1.Service) bool) []Cause {
+	i := slices.IndexFunc(others, has)
+	if i < 0 {
+		return nil
+	}
+	e.Detail += fmt.Sprintf(", to Service %s/%s", others[i].Namespace, others[i].Name)
+	c := causeOf(e)
+	c.Assumed = createdFirst
+	return []Cause{c}
 }
 
 func causeOf(e *field.Error) Cause {

@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/networking"
 	"k8s.io/kubernetes/pkg/apis/node"
 	apinodev1 "k8s.io/kubernetes/pkg/apis/node/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	"k8s.io/kubernetes/pkg/apis/storage"
 	storageutil "k8s.io/kubernetes/pkg/apis/storage/util"
@@ -45,6 +46,7 @@ type Plugins struct {
 	limits           []*corev1.LimitRange
 	quotas           []*corev1.ResourceQuota
 	storage, ingress string // names of the default classes
+	classes          map[string]*storagev1.StorageClass
 	priorities       map[string]*schedulingv1.PriorityClass
 	runtimes         map[string]*nodev1.RuntimeClass
 	tolerations      *defaulttolerationseconds.Plugin
@@ -56,8 +58,8 @@ type Plugins struct {
 // PluginNames returns the names of the plugins, as in the server's flag --disable-admission-plugins.
 func PluginNames() []string {
 	return []string{
-		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "Priority", "ResourceQuota", "RuntimeClass",
-		"ServiceAccount", "StorageObjectInUseProtection",
+		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "NamespaceLifecycle", "PersistentVolumeClaimResize",
+		"Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection",
 	}
 }
 
@@ -85,7 +87,7 @@ func PluginKinds() []schema.GroupKind {
 // if it is not known. Plugins whose names are disabled do nothing.
 func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount) *Plugins {
 	p := &Plugins{
-		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass),
+		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),
 		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account, disabled: disabled,
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
@@ -109,6 +111,7 @@ func NewPlugins(objects []runtime.Object, disabled []string, complete func(schem
 		case *nodev1.RuntimeClass:
 			p.runtimes[o.Name] = o
 		case *storagev1.StorageClass:
+			p.classes[o.Name] = o
 			if p.runs("DefaultStorageClass") && storageutil.IsDefaultAnnotation(o.ObjectMeta) && (p.storage == "" || o.Name < p.storage) {
 				p.storage = o.Name
 			}
@@ -149,6 +152,8 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 			o.Spec.StorageClassName = new(p.storage)
 		}
 		o.Finalizers = p.protected(o.Finalizers, "kubernetes.io/pvc-protection")
+	case *scheduling.PriorityClass:
+		causes = p.onlyDefault(o)
 	case *core.PersistentVolume:
 		o.Finalizers = p.protected(o.Finalizers, "kubernetes.io/pv-protection")
 	case *storage.VolumeAttributesClass:
@@ -161,18 +166,66 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 	return causes
 }
 
+// admitUpdate returns the causes for which the plugins refuse an update.
+func (p *Plugins) admitUpdate(object, old runtime.Object, namespace string) []Cause {
+	switch o := object.(type) {
+	case *core.PersistentVolumeClaim:
+		return append(p.limitClaim(o, namespace), p.resize(o, old.(*core.PersistentVolumeClaim))...)
+	case *scheduling.PriorityClass:
+		if !old.(*scheduling.PriorityClass).GlobalDefault {
+			return p.onlyDefault(o)
+		}
+	}
+	return nil
+}
+
+// resize returns the cause for which a claim may not grow, as the plugin PersistentVolumeClaimResize does. What a
+// class allows that is not known is not known, either.
+func (p *Plugins) resize(now, old *core.PersistentVolumeClaim) []Cause {
+	to, from := now.Spec.Resources.Requests[core.ResourceStorage], old.Spec.Resources.Requests[core.ResourceStorage]
+	if !p.runs("PersistentVolumeClaimResize") || to.Cmp(from) <= 0 || !helper.PersistentVolumeClaimHasClass(old) {
+		return nil
+	}
+	is, was := helper.GetPersistentVolumeClaimClass(now), helper.GetPersistentVolumeClaimClass(old)
+	if is == was && is != "" {
+		class := p.classes[is]
+		unknown := class == nil && !p.complete(schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"})
+		if unknown || class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion {
+			return nil
+		}
+	}
+	return forbidden(storageRequest, errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"))
+}
+
+// onlyDefault returns the cause for which a class may not be the default, as the plugin Priority does. Which of two
+// new ones is created first is not known.
+func (p *Plugins) onlyDefault(c *scheduling.PriorityClass) []Cause {
+	if !c.GlobalDefault || !p.runs("Priority") {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.priorities)) {
+		if name != c.Name && p.priorities[name].GlobalDefault {
+			causes := forbidden(field.NewPath("globalDefault"), fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", name))
+			causes[0].Assumed = createdFirst
+			return causes
+		}
+	}
+	return nil
+}
+
 func (p *Plugins) limitsIn(namespace string) []*corev1.LimitRange {
 	return slices.DeleteFunc(slices.Clone(p.limits), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
 }
 
 // limitClaim returns the causes for which LimitRanges refuse a claim, also on an update.
 func (p *Plugins) limitClaim(c *core.PersistentVolumeClaim, namespace string) (causes []Cause) {
-	at := field.NewPath("spec", "resources", "requests", "storage")
 	for _, l := range p.limitsIn(namespace) {
-		causes = append(causes, forbidden(at, limitranger.PersistentVolumeClaimValidateLimitFunc(l, c))...)
+		causes = append(causes, forbidden(storageRequest, limitranger.PersistentVolumeClaimValidateLimitFunc(l, c))...)
 	}
 	return causes
 }
+
+var storageRequest = field.NewPath("spec", "resources", "requests", "storage")
 
 // protected adds a finalizer, if the plugin StorageObjectInUseProtection runs.
 func (p *Plugins) protected(finalizers []string, finalizer string) []string {

@@ -24,7 +24,6 @@ import (
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
-	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
@@ -186,9 +185,10 @@ type Request struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Object    runtime.Object
-	Old       runtime.Object // nil on creation
-	Replaces  bool           // the client has sent the object whole, without what the cluster set in the old one
-	Plugins   *Plugins       // run on creation, and LimitRanger also on updates of claims; may be nil
+	Old       runtime.Object    // nil on creation
+	Replaces  bool              // the client has sent the object whole, without what the cluster set in the old one
+	Plugins   *Plugins          // may be nil
+	Others    []*corev1.Service // of the cluster, which have an address or a node port
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -273,19 +273,18 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
 		refusal = rest.BeforeUpdate(s, ctx, object, old)
-		if claim, ok := object.(*core.PersistentVolumeClaim); ok && r.Plugins != nil {
-			byPlugins = r.Plugins.limitClaim(claim, r.Namespace)
+		if r.Plugins != nil {
+			byPlugins = r.Plugins.admitUpdate(object, old, r.Namespace)
 		}
 	}
 	answer := Answer{Known: true, Warnings: warnings.texts}
 	if answer.Causes, err = causes(object, refusal); err != nil {
 		return Answer{}, err
 	}
-	answer.Causes = append(answer.Causes, allocated(object)...)
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
 	}
-	answer.Causes = append(answer.Causes, byPlugins...)
+	answer.Causes = slices.Concat(answer.Causes, allocated(object, old, r.Others), byPlugins)
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetUID("")
 		m.SetCreationTimestamp(metav1.Time{})
