@@ -82,6 +82,8 @@ const (
 	EngineKyverno     = "Kyverno"
 	EngineGatekeeper  = "Gatekeeper"
 	EngineRego        = "Rego" // conftest's kind of packages
+
+	EngineAuthorization = "Authorization" // of the API server
 )
 
 // A Rule documents the smallest part of a policy that can fail alone.

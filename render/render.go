@@ -145,6 +145,8 @@ type Unit struct {
 	Origin   Origin         // the place of the object that makes the unit
 	ByClient bool           // its release is applied client-side, unless the HelmRelease says otherwise: before Flux 2.8
 	User     string         // who applies it: "system:serviceaccount:NAMESPACE:NAME"
+
+	Impersonates bool // User is named by the object that makes the unit, and not its controller's own
 }
 
 // Identity returns the unit's ID in reports: its own, else its path.

@@ -18,6 +18,7 @@ import (
 // An rbac decides as k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac does, by
 // an index of subjects and their bindings. It is immutable.
 type rbac struct {
+	store    *store
 	defaults int // the minor version whose default roles it has
 	bindings []binding
 	hits     map[subject][]hit
@@ -174,6 +175,7 @@ func newRBAC(o Options) (*rbac, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.store = s
 	r.index(s)
 	return r, nil
 }

@@ -35,7 +35,7 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 	objects, err := d.run()
 	u := d.unit
 	project := d.project()
-	u.User = d.user(project)
+	u.User, u.Impersonates = d.user(project)
 	if u.State == render.Suspended {
 		return u
 	}

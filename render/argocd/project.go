@@ -247,10 +247,10 @@ func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
 
 // user returns who applies the objects: Argo CD's controller or, with
 // impersonation, the account that the project names for the destination.
-func (d *deployment) user(p *project) string {
+func (d *deployment) user(p *project) (user string, impersonates bool) {
 	controller := serviceAccount("argocd", "argocd-application-controller")
 	if p == nil || d.setting("application.sync.impersonation.enabled") != "true" {
-		return controller
+		return controller, false
 	}
 	to := d.spec.Destination
 	server := cmp.Or(to.Server, d.target.Server, inClusterServer)
@@ -262,7 +262,7 @@ func (d *deployment) user(p *project) string {
 		if !ok {
 			namespace, name = to.Namespace, a.DefaultServiceAccount
 		}
-		return serviceAccount(namespace, name)
+		return serviceAccount(namespace, name), true
 	}
-	return controller
+	return controller, false
 }

@@ -55,7 +55,7 @@ const (
 )
 
 // format is the version of the format of all entries.
-const format = "preadmit cache 3\n"
+const format = "preadmit cache 4\n"
 
 // Open returns the store in a directory, which it creates if needed. It fails
 // if others than the owner may write to the directory, because entries are

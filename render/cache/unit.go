@@ -332,6 +332,7 @@ type made struct {
 	Origin render.Origin
 	Files  bool // the source has files
 	Client bool // ByClient of the unit
+	As     bool // Impersonates of the unit
 	Noted  render.Noted
 }
 
@@ -340,7 +341,7 @@ func (u *unit) encode() ([]byte, error) {
 	e.String(u.result.Name)
 	e.String(u.result.Cluster)
 	if x := &u.result; u.resolution != nil {
-		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.Chart, x.User, x.State, x.Origin, x.FS != nil, x.ByClient, u.resolution.noted})
+		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.Chart, x.User, x.State, x.Origin, x.FS != nil, x.ByClient, x.Impersonates, u.resolution.noted})
 		e.Bool(x.Values != nil)
 		if x.Values != nil {
 			e.Value(x.Values)
@@ -395,7 +396,7 @@ func (u *unit) decodeMade(d *Decoder) {
 	d.Plain(&m)
 	x := u.unit
 	x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason = m.ID, m.Kind, m.Path, m.Namespace, m.Renderer, m.Reason
-	x.Release, x.Chart, x.User, x.State, x.Origin, x.ByClient = m.Release, m.Chart, m.User, m.State, m.Origin, m.Client
+	x.Release, x.Chart, x.User, x.State, x.Origin, x.ByClient, x.Impersonates = m.Release, m.Chart, m.User, m.State, m.Origin, m.Client, m.As
 	u.resolution.noted = m.Noted
 	if m.Files {
 		x.FS = u.graph.tree

@@ -189,7 +189,7 @@ func (t *task) aim(to target) {
 		t.unit.Reason = "spec.suspend is true, so Flux does not apply it"
 	}
 	if to.ServiceAccountName != "" {
-		t.unit.User = serviceAccount(t.object.GetNamespace(), to.ServiceAccountName)
+		t.unit.User, t.unit.Impersonates = serviceAccount(t.object.GetNamespace(), to.ServiceAccountName), true
 	}
 	if to.KubeConfig == nil {
 		return

@@ -20,6 +20,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -145,6 +146,9 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	authorizer, err := newAuthorizer(in, o.Settings, b.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if o.Authorizes() {
+		b.Chain.Validators = append(b.Chain.Validators, authz.NewGate(authorizer))
 	}
 	options := admission.Options{
 		Cluster: b.Cluster, Kinds: kinds, Types: types, Cost: o.Verbose, KubeVersion: o.KubeVersion,

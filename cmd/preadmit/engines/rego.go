@@ -177,7 +177,7 @@ func newAuthorizer(in *load.Input, s *Settings, cluster *policy.Cluster) (*authz
 // asked returns the authorizer that policies use. Authorizers that decide by the user return
 // undecided if the user is unknown.
 func asked(s *Settings, a *authz.Authorizer) admission.Authorizer {
-	if slices.Contains([]string{"unknown", "allow", "deny"}, s.Authorizer) {
+	if !s.Authorizes() {
 		return a
 	}
 	return someone{a}

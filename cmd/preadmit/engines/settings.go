@@ -40,6 +40,9 @@ func (s *Settings) now() time.Time {
 	return day
 }
 
+// Authorizes reports whether the authorizer decides by the user.
+func (s *Settings) Authorizes() bool { return !slices.Contains([]string{"", "unknown", "allow", "deny"}, s.Authorizer) }
+
 // methods are the methods of requests by which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
 	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference,

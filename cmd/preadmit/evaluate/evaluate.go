@@ -96,6 +96,9 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 	if assumed != "" && asksWho(j.Engines.Rules()) {
 		j.notes = append(j.notes, assumed)
 	}
+	if accounts := impersonated(in.Head); len(accounts) > 0 && !s.Authorizes() {
+		j.notes = append(j.notes, "what these service accounts may do, which the tree names to apply objects, is checked with --authorizer rbac: "+policy.Few(accounts))
+	}
 	return j, nil
 }
 

@@ -52,6 +52,16 @@ func controller(head []*render.Object) string {
 	return ""
 }
 
+// impersonated returns the service accounts that the tree names to apply units, as namespace:name.
+func impersonated(head []*render.Unit) (accounts []string) {
+	for _, u := range head {
+		if u.Impersonates && u.State != render.Unreached {
+			accounts = append(accounts, strings.TrimPrefix(u.User, "system:serviceaccount:"))
+		}
+	}
+	return unique(accounts)
+}
+
 // impersonated returns the failures that pass only because the change makes another user apply a
 // unit, such as by spec.serviceAccountName. For units that the change adds they are warnings,
 // because each unit must name some user. found are the results with the head's users.
