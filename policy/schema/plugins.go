@@ -22,9 +22,10 @@ func PluginNames() []string { return apiserver.PluginNames() }
 // ones. The plugins look up objects of the cluster.
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
+	quotas := len(c.List(schema.GroupKind{Kind: "ResourceQuota"})) > 0
 	claimed := sync.OnceValue(func() map[claim][]*render.Object { return claimed(c) })
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, disabled: disabled, claimed: claimed, made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, claimed: claimed, made: make(map[*render.Unit]*apiserver.Plugins)}
 	}
 	created := on(disabled)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
@@ -36,7 +37,7 @@ const maxPlugins = 64
 
 // plugins returns the admission plugins for objects of a kind in a unit, or nil if none runs.
 func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
-	if k.cluster == nil || !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress", "PriorityClass"}, b.gvk.Kind) {
+	if k == nil || k.cluster == nil || !k.quotas && !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress", "PriorityClass"}, b.gvk.Kind) {
 		return nil
 	}
 	if !k.limits {
@@ -55,11 +56,18 @@ func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
 	return p
 }
 
-// A claim is an address or a node port that a Service asks for on a cluster: a cluster's name if GitOps objects or
-// the configuration deploy it, else its unit, of which nothing is known.
+// A claim is an address or a node port that a Service asks for.
 type claim struct {
-	on any
+	on any // see clusterOf
 	of string
+}
+
+// clusterOf returns an equal value for units that are known to be on one cluster.
+func clusterOf(u *render.Unit) any {
+	if u != nil && u.ID != "" && u.State != render.Unreached {
+		return u.Cluster
+	}
+	return u
 }
 
 func claims(o *render.Object) (all []claim) {
@@ -68,10 +76,7 @@ func claims(o *render.Object) (all []claim) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &s); err != nil || s.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	var on any = o.Unit
-	if u := o.Unit; u != nil && u.ID != "" && u.State != render.Unreached {
-		on = u.Cluster
-	}
+	on := clusterOf(o.Unit)
 	for _, ip := range append(s.ClusterIPs, s.ClusterIP) {
 		if ip != "" && ip != corev1.ClusterIPNone {
 			all = append(all, claim{on, ip})
@@ -98,7 +103,7 @@ func claimed(c *policy.Cluster) map[claim][]*render.Object {
 
 // others returns a Service for each claim of o that another one makes, too.
 func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
-	if k.claimed == nil || o.GetKind() != "Service" {
+	if k == nil || k.claimed == nil || o.GetKind() != "Service" {
 		return nil
 	}
 	for _, is := range claims(o) {
@@ -130,6 +135,16 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 			return account
 		}
 		return nil
+	}, func(kind schema.GroupKind, namespace string) map[string]runtime.Object {
+		all := make(map[string]runtime.Object)
+		for _, o := range nearest(k.cluster.List(kind), unit) {
+			if o.EffectiveNamespace() == namespace && clusterOf(o.Unit) == clusterOf(unit) {
+				if typed := k.typed(o); typed != nil {
+					all[o.GetName()] = typed
+				}
+			}
+		}
+		return all
 	})
 }
 

@@ -55,6 +55,7 @@ type Kinds struct {
 	bare     *Kinds // the same without plugins; the following fields are not set there
 	cluster  *policy.Cluster
 	limits   bool     // the cluster has objects that plugins look up
+	quotas   bool     // there are ResourceQuotas among them
 	disabled []string // plugins that do not run
 	claimed  func() map[claim][]*render.Object
 	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins

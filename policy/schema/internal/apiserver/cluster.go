@@ -128,9 +128,9 @@ const minNodePort, maxNodePort = 30000, 32767
 
 // allocated returns the causes for which the allocators of addresses and ports refuse a Service (initNodePorts and
 // updateNodePorts in pkg/registry/core/service/storage/alloc.go): those that do not depend on the cluster, and what
-// another Service has. old is nil on creation; what it has is not allocated
+// another Service has. The latter are found in a valid Service only. old is nil on creation; what it has is not allocated
 // again. Which of two new Services is created first is not known.
-func allocated(object, old runtime.Object, others []*corev1.Service) []Cause {
+func allocated(object, old runtime.Object, others []*corev1.Service, valid bool) []Cause {
 	s, ok := object.(*core.Service)
 	if !ok {
 		return nil
@@ -159,9 +159,11 @@ func allocated(object, old runtime.Object, others []*corev1.Service) []Cause {
 			c.Warns, c.Assumed = true, "the API server runs with its default --service-node-port-range"
 			all = append(all, c)
 		}
-		if refusal := field.Invalid(at, n, "provided port is already allocated"); own[n] {
+		switch refusal := field.Invalid(at, n, "provided port is already allocated"); {
+		case !valid:
+		case own[n]:
 			all = append(all, causeOf(refusal))
-		} else {
+		default:
 			all = append(all, taken(refusal, others, func(o *corev1.Service) bool {
 				return slices.ContainsFunc(o.Spec.Ports, func(other corev1.ServicePort) bool { return other.NodePort == n })
 			})...)
@@ -169,7 +171,7 @@ func allocated(object, old runtime.Object, others []*corev1.Service) []Cause {
 		own[n], ofPort[p.Port] = true, n
 	}
 	for _, ip := range s.Spec.ClusterIPs {
-		if ip != core.ClusterIPNone && (was == nil || !slices.Contains(was.Spec.ClusterIPs, ip)) {
+		if valid && ip != core.ClusterIPNone && (was == nil || !slices.Contains(was.Spec.ClusterIPs, ip)) {
 			text := fmt.Sprintf("failed to allocate IP %v: provided IP is already allocated", ip)
 			all = append(all, taken(field.Invalid(spec.Child("clusterIPs"), s.Spec.ClusterIPs, text), others, func(o *corev1.Service) bool {
 				return o.Spec.ClusterIP == ip || slices.Contains(o.Spec.ClusterIPs, ip)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -53,6 +54,9 @@ type Plugins struct {
 	complete         func(kind schema.GroupKind) bool
 	account          func(namespace, name string) *corev1.ServiceAccount
 	disabled         []string // names of plugins that the server does not run
+	listed           func(kind schema.GroupKind, namespace string) map[string]runtime.Object
+	mu               sync.Mutex // guards usages
+	usages           map[quotaKey]quotaUsage
 }
 
 // PluginNames returns the names of the plugins, as in the server's flag --disable-admission-plugins.
@@ -84,11 +88,13 @@ func PluginKinds() []schema.GroupKind {
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known. Plugins whose names are disabled do nothing.
-func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount) *Plugins {
+// if it is not known. listed returns the objects of a kind in a namespace by name, in version v1. Plugins whose names are
+// disabled do nothing.
+func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, listed func(kind schema.GroupKind, namespace string) map[string]runtime.Object) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),
 		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account, disabled: disabled,
+		listed: listed, usages: make(map[quotaKey]quotaUsage),
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
 	for _, c := range systemclasses.SystemPriorityClasses() {
@@ -104,6 +110,7 @@ func NewPlugins(objects []runtime.Object, disabled []string, complete func(schem
 			}
 		case *corev1.ResourceQuota:
 			if p.runs("ResourceQuota") {
+				o.Status.Hard = o.Spec.Hard // as its controller does
 				p.quotas = append(p.quotas, o)
 			}
 		case *schedulingv1.PriorityClass:
@@ -145,7 +152,6 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 			causes = append(causes, forbidden(at.Child("tolerations"), p.tolerations.Admit(context.Background(), a, nil))...)
 		}
 		causes = append(causes, p.runBy(o)...)
-		causes = append(causes, p.quota(o, namespace)...)
 	case *core.PersistentVolumeClaim:
 		causes = p.limitClaim(o, namespace)
 		if p.storage != "" && !helper.PersistentVolumeClaimHasClass(o) { // plugin DefaultStorageClass

@@ -6,135 +6,159 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	quota "k8s.io/apiserver/pkg/quota/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/kubernetes/pkg/apis/core"
-	apicorev1 "k8s.io/kubernetes/pkg/apis/core/v1"
-	"k8s.io/kubernetes/pkg/apis/core/v1/helper"
-	"k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
-	"k8s.io/kubernetes/pkg/features"
+	evaluators "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/utils/clock"
 )
 
-// quota returns the causes for which ResourceQuotas refuse a pod whatever else is in its namespace: a
-// container lacks a request or limit that a quota counts, or the pod alone exceeds a quota. The former is a
-// warning if the tree has no LimitRange of the namespace, since the cluster may have one. It follows
-// CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota with the evaluator of pods in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core, a package that would link the scheduler.
-func (p *Plugins) quota(pod *core.Pod, namespace string) (causes []Cause) {
+// evaluator returns the server's own evaluator of a kind's usage.
+func evaluator(gvk schema.GroupVersionKind) quota.Evaluator {
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	switch resource.GroupResource() {
+	case schema.GroupResource{Resource: "pods"}:
+		return evaluators.NewPodEvaluator(nil, clock.RealClock{}) // the clock matters to pods that are being deleted
+	case schema.GroupResource{Resource: "services"}:
+		return evaluators.NewServiceEvaluator(nil)
+	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
+		return evaluators.NewPersistentVolumeClaimEvaluator(nil)
+	}
+	alias := corev1.ResourceName("")
+	if resource.Group == "" { // as legacyObjectCountAliases; quotas can't name other kinds so
+		alias = corev1.ResourceName(resource.Resource)
+	}
+	return generic.NewObjectCountEvaluator(resource.GroupResource(), nil, alias)
+}
+
+// quota returns the causes for which ResourceQuotas refuse an object: a container of a pod lacks a request or limit
+// that a quota counts, or the object exceeds a quota, alone or with the other objects of its kind in the tree. The first
+// is a warning if the tree has no LimitRange of the namespace, since the cluster may have one. Pods of workloads are not
+// added up. old is nil on creation. It follows CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+func (p *Plugins) quota(gvk schema.GroupVersionKind, object, old runtime.Object, namespace string) (causes []Cause) {
 	quotas := slices.DeleteFunc(slices.Clone(p.quotas), func(q *corev1.ResourceQuota) bool { return q.Namespace != namespace })
-	if len(quotas) == 0 {
+	if len(quotas) == 0 || namespace == "" {
 		return nil
 	}
-	defaults := slices.ContainsFunc(p.limits, func(l *corev1.LimitRange) bool { return l.Namespace == namespace }) // they are set by now
-	at, v1 := field.NewPath("spec", "containers"), &corev1.Pod{}
-	if err := apicorev1.Convert_core_Pod_To_v1_Pod(pod.DeepCopy(), v1, nil); err != nil {
-		return forbidden(at, err)
+	e := evaluator(gvk)
+	pod, isPod := object.(*core.Pod)
+	if isPod && old != nil {
+		return nil // what it uses does not change
 	}
-	byPod := utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources)
-	whole := resourcehelper.PodResourcesOptions{SkipPodLevelResources: !byPod}
-	used := quotaUsage(resourcehelper.PodRequests(v1, whole), resourcehelper.PodLimits(v1, whole))
+	usage, err := e.Usage(object)
+	was := corev1.ResourceList{}
+	if err == nil && old != nil {
+		was, err = e.Usage(old)
+	}
+	if err != nil {
+		return forbidden(field.NewPath("metadata"), err)
+	}
+	more := quota.RemoveZeros(quota.SubtractWithNonNegativeResult(usage, was))
 	for _, q := range quotas {
-		if !matchesScopes(q, v1) {
+		if matches, err := e.Matches(q, object); err != nil || !matches {
 			continue
 		}
-		if first, text := lacking(q, v1); text != "" && !(byPod && resourcehelper.IsPodLevelResourcesSet(v1)) {
-			lacks := forbidden(at.Index(first).Child("resources"), fmt.Errorf("failed quota: %s: must specify %s", q.Name, text))
-			if !defaults && !p.complete(schema.GroupKind{Kind: "LimitRange"}) {
-				lacks[0].Warns, lacks[0].Assumed = true, "no LimitRange of the cluster sets defaults in the namespace"
+		if err := e.Constraints(e.MatchingResources(quota.ResourceNames(q.Status.Hard)), object); isPod && err != nil {
+			causes = append(causes, p.lacks(e, q, pod, err)...)
+			continue
+		}
+		used := corev1.ResourceList{}
+		if !isPod && len(more) > 0 {
+			used = p.used(e, gvk.GroupKind(), q, object)
+		}
+		asked := quota.Mask(more, quota.ResourceNames(q.Status.Hard))
+		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, usage), quota.ResourceNames(asked)), q.Status.Hard); !fits {
+			text := fmt.Sprintf("exceeded quota: %s, requested: %s", q.Name, listed(quota.Mask(asked, exceeded)))
+			besides := quota.RemoveZeros(quota.Mask(quota.Add(used, was), exceeded))
+			if len(besides) > 0 {
+				text += ", used: " + listed(besides)
 			}
-			causes = append(causes, lacks...)
-		} else if fits, exceeded := quota.LessThanOrEqual(used, q.Spec.Hard); !fits {
-			asked, limit := quota.Mask(used, exceeded), quota.Mask(q.Spec.Hard, exceeded)
-			causes = append(causes, forbidden(at, fmt.Errorf("exceeded quota: %s, requested: %s, limited: %s", q.Name, listed(asked), listed(limit)))...)
+			cause := forbidden(exceeding(gvk.Kind, exceeded), fmt.Errorf("%s, limited: %s", text, listed(quota.Mask(q.Status.Hard, exceeded))))[0]
+			if len(quota.RemoveZeros(quota.Mask(used, exceeded))) > 0 {
+				cause.Assumed = "the other objects of the tree in the namespace are created first"
+			}
+			causes = append(causes, cause)
 		}
 	}
 	return causes
 }
 
-// coupled are the resources that each container must name if a quota counts them.
-var coupled = []corev1.ResourceName{
-	corev1.ResourceCPU, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+// used returns what the other objects of a kind in the tree use of a quota.
+func (p *Plugins) used(e quota.Evaluator, kind schema.GroupKind, q *corev1.ResourceQuota, object runtime.Object) corev1.ResourceList {
+	uses := func(o runtime.Object) corev1.ResourceList {
+		if matches, err := e.Matches(q, o); err != nil || !matches {
+			return nil
+		}
+		usage, err := e.Usage(o)
+		if err != nil {
+			return nil
+		}
+		return usage
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := quotaKey{kind, q}
+	u, known := p.usages[key]
+	if !known {
+		u.objects = p.listed(kind, q.Namespace)
+		for _, o := range u.objects {
+			u.total = quota.Add(u.total, uses(o))
+		}
+		p.usages[key] = u
+	}
+	if m, err := meta.Accessor(object); err == nil && u.objects[m.GetName()] != nil {
+		return quota.Subtract(u.total, uses(u.objects[m.GetName()]))
+	}
+	return u.total
 }
 
-// lacking returns the resources that a quota counts and containers do not name, with these containers, and
-// the index of the first of them.
-func lacking(q *corev1.ResourceQuota, pod *corev1.Pod) (first int, text string) {
-	first = len(pod.Spec.Containers)
-	var all []string
-	for _, name := range coupled {
-		if _, counted := q.Spec.Hard[name]; !counted {
-			continue
-		}
-		var containers []string
-		for i, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
-			if _, ok := quotaUsage(c.Resources.Requests, c.Resources.Limits)[name]; !ok {
-				first, containers = min(first, i), append(containers, c.Name)
-			}
-		}
-		if slices.Sort(containers); len(containers) > 0 {
-			all = append(all, string(name)+" for: "+strings.Join(slices.Compact(containers), ","))
-		}
-	}
-	if first == len(pod.Spec.Containers) {
-		first = 0 // an init container
-	}
-	return first, strings.Join(all, "; ")
+type quotaKey struct {
+	kind schema.GroupKind
+	of   *corev1.ResourceQuota
 }
 
-// quotaUsage returns what requests and limits use of a quota (podComputeUsageHelper).
-func quotaUsage(requests, limits corev1.ResourceList) corev1.ResourceList {
-	all := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1"), "count/pods": resource.MustParse("1")}
-	for name, amount := range requests {
-		all[corev1.DefaultResourceRequestsPrefix+name] = amount
-		if helper.IsNativeResource(name) {
-			all[name] = amount
-		}
-	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		if amount, ok := limits[name]; ok {
-			all["limits."+name] = amount
-		}
-	}
-	return all
+// A quotaUsage is what the objects of a kind in the tree use of a quota.
+type quotaUsage struct {
+	objects map[string]runtime.Object // by name
+	total   corev1.ResourceList
 }
 
-// matchesScopes reports whether a quota counts a pod (podMatchesScopeFunc). A quota whose scope can't be
-// decided here counts none.
-func matchesScopes(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
-	var scopes []corev1.ScopedResourceSelectorRequirement
-	for _, s := range q.Spec.Scopes {
-		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: corev1.ScopeSelectorOpExists})
+// exceeding returns the field that makes an object exceed a quota of resources.
+func exceeding(kind string, resources []corev1.ResourceName) *field.Path {
+	of := func(text string) bool {
+		return slices.ContainsFunc(resources, func(r corev1.ResourceName) bool { return strings.Contains(string(r), text) })
 	}
-	if q.Spec.ScopeSelector != nil {
-		scopes = append(scopes, q.Spec.ScopeSelector.MatchExpressions...)
+	switch {
+	case kind == "Pod":
+		return field.NewPath("spec", "containers")
+	case kind == "PersistentVolumeClaim" && of("requests.storage"):
+		return storageRequest
+	case kind == "Service" && of("services."):
+		return field.NewPath("spec", "type")
 	}
-	bestEffort := qos.GetPodQOS(pod) == corev1.PodQOSBestEffort
-	terminating := pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
-	return !slices.ContainsFunc(scopes, func(s corev1.ScopedResourceSelectorRequirement) bool {
-		switch s.ScopeName {
-		case corev1.ResourceQuotaScopeTerminating:
-			return !terminating
-		case corev1.ResourceQuotaScopeNotTerminating:
-			return terminating
-		case corev1.ResourceQuotaScopeBestEffort:
-			return !bestEffort
-		case corev1.ResourceQuotaScopeNotBestEffort:
-			return bestEffort
-		case corev1.ResourceQuotaScopePriorityClass:
-			class := make(labels.Set)
-			if name := pod.Spec.PriorityClassName; name != "" {
-				class[string(s.ScopeName)] = name
-			}
-			selector, err := helper.ScopedResourceSelectorRequirementsAsSelector(s)
-			return err != nil || !selector.Matches(class)
+	return field.NewPath("metadata", "name")
+}
+
+// lacks returns the cause for which a pod's container has to name a request or limit, at the first such container.
+func (p *Plugins) lacks(e quota.Evaluator, q *corev1.ResourceQuota, pod *core.Pod, err error) []Cause {
+	required, first := e.MatchingResources(quota.ResourceNames(q.Status.Hard)), 0
+	for i := range pod.Spec.Containers {
+		alone := &core.Pod{Spec: core.PodSpec{Containers: pod.Spec.Containers[i : i+1]}}
+		if e.Constraints(required, alone) != nil {
+			first = i
+			break
 		}
-		return true
-	})
+	}
+	causes := forbidden(field.NewPath("spec", "containers").Index(first).Child("resources"), fmt.Errorf("failed quota: %s: %w", q.Name, err))
+	defaults := slices.ContainsFunc(p.limits, func(l *corev1.LimitRange) bool { return l.Namespace == q.Namespace }) // they are set by now
+	if !defaults && !p.complete(schema.GroupKind{Kind: "LimitRange"}) {
+		causes[0].Warns, causes[0].Assumed = true, "no LimitRange of the cluster sets defaults in the namespace"
+	}
+	return causes
 }
 
 func listed(amounts corev1.ResourceList) string {

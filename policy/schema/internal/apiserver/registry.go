@@ -284,7 +284,11 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
 	}
-	answer.Causes = slices.Concat(answer.Causes, allocated(object, old, r.Others), byPlugins)
+	answer.Causes = append(answer.Causes, allocated(object, old, r.Others, len(answer.Causes) == 0)...)
+	answer.Causes = append(answer.Causes, byPlugins...)
+	if r.Plugins != nil {
+		answer.Causes = append(answer.Causes, r.Plugins.quota(r.Kind, object, old, r.Namespace)...)
+	}
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetUID("")
 		m.SetCreationTimestamp(metav1.Time{})
