@@ -41,7 +41,9 @@ func (s *Settings) now() time.Time {
 }
 
 // Authorizes reports whether the authorizer decides by the user.
-func (s *Settings) Authorizes() bool { return !slices.Contains([]string{"", "unknown", "allow", "deny"}, s.Authorizer) }
+func (s *Settings) Authorizes() bool {
+	return !slices.Contains([]string{"", "unknown", "allow", "deny"}, s.Authorizer)
+}
 
 // methods are the methods of requests by which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
