@@ -55,6 +55,23 @@ func tooLong(req *policy.Request) []policy.Result {
 	return []policy.Result{r}
 }
 
+// versioned returns the refusal of an object whose manifest has a resourceVersion, which a cluster chooses: no client may
+// create it, and on an update it is that of another state of the object. Server-side apply creates it.
+func versioned(req *policy.Request) []policy.Result {
+	version, err := strconv.ParseUint(req.Object.GetResourceVersion(), 10, 64)
+	creates := req.Operation == policy.Create
+	if err != nil || version == 0 || req.Maker != nil || creates && (req.Method == policy.ApplyServerSide || req.Method == policy.ApplyAsData) {
+		return nil
+	}
+	r := result(req.Kind, ruleInvalid, policy.Fail)
+	r.Fields, r.Hint = []string{"/metadata/resourceVersion"}, "delete the field"
+	if r.Message = "resourceVersion should not be set on objects to be created"; !creates {
+		r.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again", req.Resource.GroupResource(), req.Name)
+		r.Assumed = []string{"the object on the cluster has another resourceVersion"}
+	}
+	return []policy.Result{r}
+}
+
 // Merge implements policy.TypedKinds. The merge by a client is that of kubectl apply
 // (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others, and
 // where lists have elements with the same key, which a strategic merge would drop. The difference of two manifests

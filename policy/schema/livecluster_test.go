@@ -199,3 +199,34 @@ func applied(t *testing.T, o *render.Object) *unstructured.Unstructured {
 	sent.SetAnnotations(annotations)
 	return sent
 }
+
+// TestLiveVersioned holds what the server says of a manifest with a resourceVersion.
+func TestLiveVersioned(t *testing.T) {
+	s := startLive(t)
+	s.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "shop"}})
+	path := "/api/v1/namespaces/shop/configmaps"
+	for i, version := range []string{"", "0", "1", "x", "18446744073709551616"} {
+		o := parse(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d, namespace: shop, resourceVersion: %q}, data: {a: b}}", i, version))
+		applied := o.DeepCopy()
+		applied.SetName("applied-" + o.GetName())
+		for _, c := range []struct {
+			method, path string
+			object       *unstructured.Unstructured
+			operation    policy.Operation
+			by           policy.Method
+		}{
+			{http.MethodPost, path, o.Unstructured, policy.Create, policy.Apply},
+			{http.MethodPatch, path + "/applied-" + o.GetName() + "?a=b" + serverSide, applied, policy.Create, policy.ApplyServerSide},
+			{http.MethodPut, path + "/applied-" + o.GetName(), applied, policy.Update, policy.Replace},
+		} {
+			if c.method != http.MethodPost && len(strings.Trim(version, "01")) > 0 {
+				continue // the server can't read it
+			}
+			status, answer := s.do(t, c.method, c.path, c.object)
+			got := versioned(&policy.Request{Operation: c.operation, Method: c.by, Object: &render.Object{Unstructured: c.object}})
+			if (status >= 400) != (len(got) > 0) || len(got) > 0 && c.operation == policy.Create && got[0].Message != answer["message"] {
+				t.Errorf("%s with resourceVersion %q: the server says %d %v, preadmit %v", c.method, version, status, answer["message"], got)
+			}
+		}
+	}
+}

@@ -33,3 +33,29 @@ func TestTooLong(t *testing.T) {
 		t.Errorf("all are the same: %v", counts)
 	}
 }
+
+func TestVersioned(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		version   string
+		operation policy.Operation
+		by        policy.Method
+		want      string
+	}{
+		{"", policy.Create, policy.Apply, ""},
+		{"0", policy.Create, policy.Apply, ""},
+		{"7", policy.Create, policy.Apply, "resourceVersion should not be set on objects to be created"},
+		{"7", policy.Create, policy.ApplyServerSide, ""},
+		{"7", policy.Update, policy.ApplyServerSide, `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`},
+	} {
+		o := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+		o.SetResourceVersion(c.version)
+		got := ""
+		for _, r := range versioned(&policy.Request{Operation: c.operation, Method: c.by, Object: o, Name: "a", Resource: policy.ResourceOf(o.GroupVersionKind())}) {
+			got = r.Message
+		}
+		if got != c.want {
+			t.Errorf("%v: %q", c, got)
+		}
+	}
+}
