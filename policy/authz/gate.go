@@ -124,7 +124,7 @@ func (g *Gate) result(req *policy.Request, rule string, refusal func() (message 
 	case errors.As(err, &undecided):
 		r.Outcome, r.Message = policy.Unknown, undecided.Question
 	case message != "" && req.Resource.Guessed:
-		r.Outcome, r.Message = policy.Unknown, "depends on the name of the kind's resource: give its CustomResourceDefinition with --with"
+		r.Outcome, r.Message = policy.Unknown, fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", req.Kind.GroupKind())
 	case message != "":
 		r.Outcome, r.Message, r.Hint = policy.Fail, policy.Shorten(message, policy.MaxMessage), help
 	}
