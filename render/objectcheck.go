@@ -30,7 +30,34 @@ func (u *Unit) check() error {
 		errs = append(errs, u.checkName(o), u.checkSize(o), u.checkTwice(o, first))
 		o.Assumed = append(o.Assumed, notes(o)...)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, u.checkDefined()...)...)
+}
+
+// checkDefined warns of objects that Helm can't install together with the definition of their kind: it asks the
+// cluster about all kinds before it sends anything (Install.RunWithContext in helm pkg/action). Definitions in a crds
+// directory it installs before that.
+func (u *Unit) checkDefined() (errs []error) {
+	if !u.IsUpgraded() {
+		return nil
+	}
+	templates := make(map[schema.GroupKind]*Object)
+	for _, o := range u.Objects {
+		group, _ := Lookup(o.Object, "/spec/group")
+		kind, _ := Lookup(o.Object, "/spec/names/kind")
+		if at := o.At("/kind"); o.GetKind() == "CustomResourceDefinition" && len(at) > 0 && strings.Contains("/"+at[0].File, "/templates/") {
+			templates[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = o
+		}
+	}
+	for _, o := range u.Objects {
+		gk := o.GroupVersionKind().GroupKind()
+		if d := templates[gk]; d != nil {
+			delete(templates, gk) // one is enough
+			e := u.errorAt(o, "/kind", "definition-in-template", "Helm can't install this %.63s together with its definition, which is a template, too%s: the cluster must have the definition before", o.GetKind(), whereIs(d))
+			e.Warning, e.Hint = true, "move the definition to the chart's directory crds, or to another release"
+			errs = append(errs, e)
+		}
+	}
+	return errs
 }
 
 func (u *Unit) errorAt(o *Object, pointer, rule, format string, args ...any) *Error {
@@ -141,7 +168,11 @@ func (u *Unit) checkTwice(o *Object, first map[Key]*Object) error {
 		first[k] = o
 		return nil
 	}
-	e := u.errorAt(o, "", "duplicate-object", "%.63s %.253s is already defined%s: the cluster keeps the last", k.Kind, k.Name, whereIs(was))
+	then := "the cluster keeps the last"
+	if u.IsUpgraded() { // createResource in helm pkg/kube
+		then += ", and without server-side apply Helm fails to install the release"
+	}
+	e := u.errorAt(o, "", "duplicate-object", "%.63s %.253s is already defined%s: %s", k.Kind, k.Name, whereIs(was), then)
 	e.Warning = true
 	return e
 }
