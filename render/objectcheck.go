@@ -52,7 +52,7 @@ func (u *Unit) checkDefined() (errs []error) {
 		gk := o.GroupVersionKind().GroupKind()
 		if d := templates[gk]; d != nil {
 			delete(templates, gk) // one is enough
-			e := u.errorAt(o, "/kind", "definition-in-template", "Helm can't install this %.63s together with its definition, which is a template, too%s: the cluster must have the definition before", o.GetKind(), whereIs(d))
+			e := u.errorAt(o, "/kind", "definition-in-template", "Helm can't install this %.63s together with its definition%s, which is a template, too: the cluster must have the definition before", o.GetKind(), whereIs(d))
 			e.Warning, e.Hint = true, "move the definition to the chart's directory crds, or to another release"
 			errs = append(errs, e)
 		}

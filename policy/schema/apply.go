@@ -18,6 +18,7 @@ import (
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/merge"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -69,6 +70,28 @@ func versioned(req *policy.Request) []policy.Result {
 		r.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again", req.Resource.GroupResource(), req.Name)
 		r.Assumed = []string{"the object on the cluster has another resourceVersion"}
 	}
+	return []policy.Result{r}
+}
+
+// unnamable returns the refusal of the pods of a StatefulSet whose name is too long for their label
+// controller-revision-hash (setPodRevision in pkg/controller/statefulset): it is the name with a hash of up to ten
+// digits, of which nearly all have nine or ten.
+func unnamable(req *policy.Request) []policy.Result {
+	if req.Kind.Group != "apps" || req.Kind.Kind != "StatefulSet" {
+		return nil
+	}
+	with := func(digits string) []string { return validation.IsValidLabelValue(req.Name + "-" + digits) }
+	problems := with("2456789245")
+	if len(problems) == 0 {
+		return nil
+	}
+	r := result(req.Kind, ruleTooLong, policy.Fail)
+	r.Message = fmt.Sprintf("label controller-revision-hash of its pods: %s with the name and a hash", problems[0])
+	r.Fields, r.Assumed = []string{"/metadata/name"}, []string{"the hash of its revision has at least nine digits"}
+	if len(with("245678924")) == 0 {
+		r.Action, r.Assumed = policy.Warn, []string{"the hash of its revision has ten digits"}
+	}
+	r.AboutPods()
 	return []policy.Result{r}
 }
 

@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/preadmit/preadmit/policy"
@@ -56,6 +58,22 @@ func TestVersioned(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%v: %q", c, got)
+		}
+	}
+}
+
+// TestUnnamable holds which names of StatefulSets are too long for a label of their pods.
+func TestUnnamable(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[int]policy.Action{52: "", 53: policy.Warn, 54: policy.Deny, 63: policy.Deny} {
+		got := policy.Action("")
+		for _, r := range unnamable(&policy.Request{Kind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, Name: strings.Repeat("a", length)}) {
+			if got = r.Action; !r.Pods {
+				t.Errorf("%d: not about pods", length)
+			}
+		}
+		if got != want {
+			t.Errorf("%d: %q, want %q", length, got, want)
 		}
 	}
 }
