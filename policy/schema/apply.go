@@ -50,7 +50,7 @@ func tooLong(req *policy.Request) []policy.Result {
 	r := result(req.Kind, ruleTooLong, policy.Fail)
 	r.Message = fmt.Sprintf("metadata.annotations: Too long: may not be more than %d bytes. The client adds the whole manifest as %s", maxAnnotations, corev1.LastAppliedConfigAnnotation)
 	r.Hint, r.Fields, r.Reason = "apply it server-side: kubectl apply --server-side, in Argo CD the sync option ServerSideApply=true", []string{"/metadata"}, "Invalid"
-	if unit := req.Object.Unit; unit == nil || unit.Owner == nil {
+	if unit := req.Object.Unit; unit == nil || unit.Owner == nil || unit.Owner.GetKind() != "Application" {
 		r.Action, r.Assumed = policy.Warn, []string{"kubectl apply creates it, and not kubectl create"}
 	}
 	return []policy.Result{r}

@@ -20,7 +20,7 @@ func TestTooLong(t *testing.T) {
 		o := long(t, size)
 		want := len(validation.ValidateAnnotations(applied(t, o).GetAnnotations(), fieldpath.NewPath("metadata", "annotations"))) > 0
 		req := policy.Request{Operation: policy.Create, Object: o, Namespace: "shop", Resource: policy.Resource{Namespaced: true}}
-		for owner, action := range map[*render.Object]policy.Action{nil: policy.Warn, {}: policy.Deny} {
+		for owner, action := range map[*render.Object]policy.Action{nil: policy.Warn, parse(t, "{kind: Application, metadata: {name: a}}"): policy.Deny, parse(t, "{kind: ManifestWork, metadata: {name: a}}"): policy.Warn} {
 			o.Unit = &render.Unit{Source: render.Source{Owner: owner}}
 			if got := tooLong(&req); len(got) > 0 != want || want && got[0].Action != action {
 				t.Errorf("%d: %v, want a refusal: %v", size, got, want)

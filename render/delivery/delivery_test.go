@@ -138,6 +138,7 @@ func TestRows(t *testing.T) {
 		{"Application", "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "", argo + "sync-options=ServerSideApply=false", sent, Apply},
 		{"Application", "spec: {syncPolicy: {syncOptions: [ServerSideApply=true, Replace=true]}}", "", "", sent, Replace},
 		{"ApplicationSet", "spec: {}", "Application", "", sent, Replace},
+		{"ResourceSet", "spec: {}", "ConfigMap", "", sent, ApplyServerSide},
 	} {
 		owner := object(t, fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\n%s\n", c.deployer, c.spec))
 		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}}

@@ -44,6 +44,7 @@ var (
 	helm           = []string{"HelmRelease", "Helm"}
 	application    = []string{"Application"}
 	applicationSet = []string{"ApplicationSet"}
+	resourceSet    = []string{"ResourceSet"}
 )
 
 // rows are asked in this order; the first that fits decides. Sources are kustomize-controller v1.10.1
@@ -97,6 +98,7 @@ var rows = []row{
 	{helm, sent, always, ApplyDifference, "", "helm pkg/kube createPatch"},
 	{application, sent, replaced, Replace, "", "gitops-engine applyObject: ReplaceResource is kubectl replace, UpdateResource an update by the dynamic client"},
 	{application, sent, setting("ServerSideApply", "true"), ApplyServerSide, "", "gitops-engine shouldUseServerSideApply; newApplyOptions forces conflicts"},
+	{resourceSet, sent, always, ApplyServerSide, "", "flux-operator ResourceSetReconciler.apply: ssa ResourceManager.ApplyAllStaged"},
 	{applicationSet, sent, always, Replace, "", "argo-cd utils.CreateOrUpdate, whose caller sets the whole spec"},
 
 	{applicationSet, updated, spec(applicationsSync, "create-only", "create-delete"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
