@@ -10,7 +10,8 @@
 //
 // [Validator] is the policy.Validator of the built-in kinds. It reports fields
 // that the server's strict decoding refuses (unknown.go, spot.go), and runs its
-// validation; place.go finds the fields of the errors.
+// validation; place.go finds the fields of the errors. sent.go has what the server refuses of any kind because of
+// the way in which a client sends it.
 //
 // table.go reads kinds.tsv, removed.go and deprecated.go know the other versions;
 // openapi.go, resolve.go and merge.go serve the schemas. admit.go completes an object:

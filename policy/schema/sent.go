@@ -62,18 +62,15 @@ func versioned(req *policy.Request) []policy.Result {
 // controller-revision-hash (setPodRevision in pkg/controller/statefulset): it is the name with a hash of up to ten
 // digits, of which nearly all have nine or ten.
 func unnamable(req *policy.Request) []policy.Result {
-	if req.Kind.Group != "apps" || req.Kind.Kind != "StatefulSet" {
-		return nil
-	}
-	with := func(digits string) []string { return validation.IsValidLabelValue(req.Name + "-" + digits) }
-	problems := with("2456789245")
-	if len(problems) == 0 {
+	const most = validation.LabelValueMaxLength
+	length := len(req.Name + "-")
+	if req.Kind.Group != "apps" || req.Kind.Kind != "StatefulSet" || length+10 <= most {
 		return nil
 	}
 	r := result(req.Kind, ruleTooLong, policy.Fail)
-	r.Message = fmt.Sprintf("label controller-revision-hash of its pods: %s with the name and a hash", problems[0])
+	r.Message = fmt.Sprintf("label controller-revision-hash of its pods, which is this name with a hash: must be no more than %d characters", most)
 	r.Fields, r.Assumed = []string{"/metadata/name"}, []string{"the hash of its revision has at least nine digits"}
-	if len(with("245678924")) == 0 {
+	if length+9 <= most {
 		r.Action, r.Assumed = policy.Warn, []string{"the hash of its revision has ten digits"}
 	}
 	r.AboutPods()
