@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -174,4 +175,27 @@ func nearest(all []*render.Object, unit *render.Unit) []*render.Object {
 		found = append(found, o)
 	}
 	return found
+}
+
+// homeless returns the refusal of the pods of an object whose ServiceAccount does not exist, by the plugin
+// ServiceAccount. It is taken to exist unless all ServiceAccounts of the cluster are known.
+func (k *Kinds) homeless(req *policy.Request) []policy.Result {
+	kind := schema.GroupKind{Kind: "ServiceAccount"}
+	template, makes := policy.PodTemplate(req.Kind.GroupKind())
+	if !makes || req.Maker != nil || k.cluster == nil || k.cluster.Lacks(kind) || slices.Contains(k.disabled, "ServiceAccount") {
+		return nil
+	}
+	value, _ := render.Lookup(req.Admitted, template+"/spec/serviceAccountName")
+	name, _ := value.(string)
+	exists := slices.ContainsFunc(k.cluster.Named(kind, name), func(o *render.Object) bool { return o.EffectiveNamespace() == req.Namespace })
+	if name == "" || name == "default" || exists {
+		return nil
+	}
+	r := result(req.Kind, ruleForbidden, policy.Fail)
+	r.Fields = []string{template + "/spec/serviceAccountName"}
+	r.Message = fmt.Sprintf("error looking up service account %s/%s: serviceaccount %q not found", req.Namespace, name, name)
+	if req.Kind != policy.PodKind {
+		r.AboutPods()
+	}
+	return []policy.Result{r}
 }

@@ -112,7 +112,7 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	if req.Object == nil || req.SubResource != "" {
 		return v.undeletable(req), nil
 	}
-	warnings := slices.Concat(v.warnings(req), tooLong(req), versioned(req), unnamable(req))
+	warnings := slices.Concat(v.warnings(req), tooLong(req), versioned(req), unnamable(req), v.kinds.homeless(req))
 	b := v.builtin(req.Kind)
 	if b == nil {
 		v.Prepare(req)
