@@ -182,13 +182,13 @@ func nearest(all []*render.Object, unit *render.Unit) []*render.Object {
 func (k *Kinds) homeless(req *policy.Request) []policy.Result {
 	kind := schema.GroupKind{Kind: "ServiceAccount"}
 	template, makes := policy.PodTemplate(req.Kind.GroupKind())
-	if !makes || req.Maker != nil || k.cluster == nil || k.cluster.Lacks(kind) || slices.Contains(k.disabled, "ServiceAccount") {
-		return nil
-	}
 	value, _ := render.Lookup(req.Admitted, template+"/spec/serviceAccountName")
 	name, _ := value.(string)
+	if !makes || req.Maker != nil || k.cluster == nil || name == "" || name == "default" || slices.Contains(k.disabled, "ServiceAccount") {
+		return nil
+	}
 	exists := slices.ContainsFunc(k.cluster.Named(kind, name), func(o *render.Object) bool { return o.EffectiveNamespace() == req.Namespace })
-	if name == "" || name == "default" || exists {
+	if exists || k.cluster.Lacks(kind) { // in this order, since the cache has to know that the answer depends on the kind
 		return nil
 	}
 	r := result(req.Kind, ruleForbidden, policy.Fail)
