@@ -226,7 +226,7 @@ func TestLSP(t *testing.T) {
 	if got := string(e.ask("textDocument/hover", at)); !strings.Contains(got, `spec.replicas as rendered:\n12\n`) {
 		t.Errorf("hover: %s", got)
 	}
-	if got := string(e.ask("textDocument/definition", at)); !strings.Contains(got, "policies/replicas.yaml") || !strings.Contains(got, `"line":17`) {
+	if got := string(e.ask("textDocument/definition", at)); !strings.Contains(got, "policies/replicas.yaml") || !strings.Contains(got, `"line":17`) || !strings.Contains(got, "apps/api/base/deployment.yaml") {
 		t.Errorf("definition: %s", got)
 	}
 	if got := string(e.ask("workspace/executeCommand", object{"command": "preadmit.explain", "arguments": []object{at}})); !strings.Contains(got, "verdict of validations[0]: fail, action deny") {

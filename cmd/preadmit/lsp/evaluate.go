@@ -13,6 +13,7 @@ import (
 
 const (
 	settle       = 150 * time.Millisecond // an evaluation starts after this time without a change
+	rest         = 500 * time.Millisecond // policies are inspected after this time without a change
 	showProgress = 700 * time.Millisecond // progress of shorter evaluations is not shown
 	watchAgain   = 5 * time.Second        // watch again after an error
 )
@@ -82,18 +83,40 @@ func (s *server) evaluate(ctx context.Context) {
 	found, err := s.host.Evaluate(ctx, s.texts(), tell)
 	done()
 	s.state.Lock()
-	defer s.state.Unlock()
-	s.stale = nil
 	switch {
 	case ctx.Err() != nil:
-		return
 	case err != nil:
-		found = s.failed(err)
+		s.publish(s.failed(err))
 	default:
-		s.findings, s.shown = s.settled(found), ""
-		found = s.findings
+		s.findings, s.shown, s.stale = s.settled(found), "", stale
+		s.publish(s.findings)
 	}
-	s.publish(found)
+	s.state.Unlock()
+	if err == nil {
+		s.inspect(ctx)
+	}
+	s.state.Lock()
+	s.stale = nil
+	s.state.Unlock()
+}
+
+// inspect publishes problems of the policies in open files, unless something changes meanwhile.
+func (s *server) inspect(ctx context.Context) {
+	if pause(ctx, rest); ctx.Err() != nil {
+		return
+	}
+	texts := s.texts()
+	problems, err := s.host.Inspect(ctx, texts)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.log(Warning, err.Error())
+	}
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.problems = problems
+	s.publish(s.findings)
 }
 
 // settled returns the findings to publish. While an open document can't be parsed,
@@ -129,8 +152,9 @@ func (s *server) failed(err error) []Finding {
 var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
 
 // publish sends the diagnostics of each file whose diagnostics have changed since they
-// were last sent.
+// were last sent. Problems of policies are added for files that are open.
 func (s *server) publish(found []Finding) {
+	found = append(slices.Clip(found), slices.DeleteFunc(slices.Clone(s.problems), func(f Finding) bool { return s.docs[f.File] == nil })...)
 	files := make(map[string][]diagnostic)
 	for uri := range s.sent {
 		files[uri] = []diagnostic{}

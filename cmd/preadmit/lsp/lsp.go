@@ -11,6 +11,7 @@
 package lsp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,15 @@ type Host interface {
 	// Fix returns the changes of files that remove the finding, each proved by another evaluation. It
 	// returns none if a file has changed since the last evaluation.
 	Fix(ctx context.Context, f *Finding, texts map[string]string) ([]Fix, error)
+	// Uses returns what the value at a place becomes. It returns nil if no field comes from there, or if
+	// the file has changed since the last evaluation.
+	Uses(ctx context.Context, at Place, texts map[string]string) (*Uses, error)
+	// Matches returns the places of all that a policy or rule matches, if it begins on the line of a place.
+	Matches(ctx context.Context, at Place, texts map[string]string) ([]Place, error)
+	// Inspect returns problems of the policies in open files.
+	Inspect(ctx context.Context, texts map[string]string) ([]Finding, error)
+	// Configure replaces the settings of the editor for the next evaluation, as a JSON object.
+	Configure(settings string)
 	// Accept returns the suppressions file before and after a suppression is added.
 	Accept(ctx context.Context, s policy.Suppression, texts map[string]string) (*Change, error)
 }
@@ -85,6 +95,14 @@ type Change struct {
 	New           bool // there is no such file yet
 }
 
+// Uses are the fields of rendered objects that a value determines.
+type Uses struct {
+	Range  Range
+	Fields []string // the first ones, such as "`/spec/replicas: 3` of Deployment shop/api (unit apps/api)"
+	More   int      // the number of others
+	Places []Place  // other lines that determine these fields, such as those of templates and patches
+}
+
 // Options are the settings of a server.
 type Options struct {
 	Version string
@@ -106,6 +124,7 @@ type server struct {
 	state     sync.Mutex
 	docs      map[string]*document // by name in the repository
 	findings  []Finding
+	problems  []Finding         // of policies in open files
 	sent      map[string]string // the diagnostics that the editor has, by URI
 	stale     context.CancelFunc
 	shown     string // the last error that was shown
@@ -173,6 +192,8 @@ func (s *server) notified(ctx context.Context, m *message) {
 		err = take(m, s.closed)
 	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
 		s.changed()
+	case "workspace/didChangeConfiguration":
+		err = take(m, func(p *struct{ Settings json.RawMessage }) error { return s.configure(p.Settings) })
 	case "$/cancelRequest":
 		err = take(m, s.cancel)
 	}
@@ -280,6 +301,31 @@ func (s *server) closed(p *struct{ TextDocument textDocument }) error {
 	s.state.Lock()
 	delete(s.docs, name)
 	s.state.Unlock()
+	s.changed()
+	return nil
+}
+
+// maxSettings limits the size of the editor's settings, which become an argument of a process.
+const maxSettings = 64 << 10
+
+// configure takes settings of the editor: those below the key preadmit, or all if there is no such key.
+// Without any, which some editors send at first, the settings stay.
+func (s *server) configure(given json.RawMessage) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(given, &all); err == nil && len(all) == 0 {
+		return nil
+	}
+	if own, ok := all["preadmit"]; ok {
+		given = own
+	}
+	if string(given) == "null" {
+		return nil
+	}
+	var settings bytes.Buffer
+	if err := json.Compact(&settings, given); err != nil || settings.Bytes()[0] != '{' || settings.Len() > maxSettings {
+		return fmt.Errorf("settings are an object of at most %d KiB, with the keys of .preadmit/config.yaml", maxSettings>>10)
+	}
+	s.host.Configure(settings.String())
 	s.changed()
 	return nil
 }

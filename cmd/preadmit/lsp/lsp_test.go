@@ -23,12 +23,13 @@ import (
 
 // A fakeHost finds the word bad in texts.
 type fakeHost struct {
-	mu      sync.Mutex
-	err     error
-	block   chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
-	blocked chan struct{} // if set, receives a value when an evaluation begins to wait
-	stopped int           // evaluations that were ended
-	accepts []Acceptance  // of each finding
+	mu       sync.Mutex
+	err      error
+	block    chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
+	blocked  chan struct{} // if set, receives a value when an evaluation begins to wait
+	stopped  int           // evaluations that were ended
+	accepts  []Acceptance  // of each finding
+	settings chan string   // what Configure gets
 }
 
 func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
@@ -81,6 +82,35 @@ func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string
 	}
 	return &Change{File: "accepted.yaml", After: "it\n"}, nil
 }
+
+// Uses says that good becomes better, and Matches that something on its line matches.
+func (h *fakeHost) Uses(_ context.Context, at Place, texts map[string]string) (*Uses, error) {
+	i := strings.Index(texts[at.File], "good")
+	if i < 0 {
+		return nil, nil
+	}
+	r := Range{UTF16.positionAt(texts[at.File], i), UTF16.positionAt(texts[at.File], i+4)}
+	return &Uses{Range: r, Fields: []string{"better"}, More: 2, Places: []Place{{File: at.File, Range: r}, {File: at.File, Range: r}, {File: "../b"}}}, nil
+}
+
+func (h *fakeHost) Matches(_ context.Context, at Place, texts map[string]string) ([]Place, error) {
+	if strings.Contains(texts[at.File], "policy") {
+		return []Place{{File: "c.yaml"}}, nil
+	}
+	return nil, nil
+}
+
+// Inspect finds the word poor in texts.
+func (h *fakeHost) Inspect(_ context.Context, texts map[string]string) (found []Finding, err error) {
+	for name, text := range texts {
+		if strings.Contains(text, "poor") {
+			found = append(found, Finding{Place: Place{File: name}, Severity: Warning, Message: "this is poor"}, Finding{Place: Place{File: "closed.yaml"}, Message: "not open"})
+		}
+	}
+	return found, nil
+}
+
+func (h *fakeHost) Configure(settings string) { h.settings <- settings }
 
 func (h *fakeHost) Fix(_ context.Context, f *Finding, texts map[string]string) ([]Fix, error) {
 	text := texts[f.File]
@@ -206,6 +236,81 @@ func TestConversation(t *testing.T) {
 	if code := <-c.end; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestPlacesOfValues holds what hover, definition and references answer about a value and a policy, and
+// that problems of policies are shown as long as their file is open.
+func TestPlacesOfValues(t *testing.T) {
+	t.Parallel()
+	c := started(t, &fakeHost{})
+	c.open("a.yaml", "bad\n😀: good, poor\n")
+	c.published() // bad
+	if p := c.published(); len(p.Diagnostics) != 2 || p.Diagnostics[1].Message != "this is poor" || p.Diagnostics[1].Severity != Warning {
+		t.Errorf("%+v", p)
+	}
+	const at = `{"textDocument":{"uri":"file:///repo/%s"},"position":{"line":%d,"character":5},"context":{}}`
+	ask := func(method, file string, line int) string {
+		return string(c.ask("textDocument/"+method, fmt.Sprintf(at, file, line)).Result)
+	}
+	const good = `{"start":{"line":1,"character":4},"end":{"line":1,"character":8}}`
+	if got := ask("hover", "a.yaml", 1); got != `{"contents":{"kind":"plaintext","value":"becomes better\nand 2 more"},"range":`+good+`}` {
+		t.Error(got)
+	}
+	if got := ask("hover", "a.yaml", 0); !strings.Contains(got, `all about bad\n\n---\n\nbecomes better`) {
+		t.Error(got)
+	}
+	for _, method := range []string{"definition", "references"} {
+		if got := ask(method, "a.yaml", 1); got != `[{"uri":"file:///repo/a.yaml","range":`+good+`}]` {
+			t.Error(got)
+		}
+	}
+	c.open("b.yaml", "policy\n")
+	if got := ask("references", "b.yaml", 0); !strings.Contains(got, "c.yaml") {
+		t.Error(got)
+	}
+	if got := ask("definition", "b.yaml", 0); got != "[]" {
+		t.Error(got)
+	}
+	c.notify("textDocument/didClose", `{"textDocument":{"uri":"file:///repo/a.yaml"}}`)
+	if p := c.published(); p.URI != "file:///repo/a.yaml" || len(p.Diagnostics) != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestSettings holds which settings the host gets, and which ones are a message.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	h := &fakeHost{settings: make(chan string, 1)}
+	c := newClient(t, h)
+	c.ask("initialize", `{"rootUri":"file:///repo","initializationOptions":{"preadmit": {"a": 1.30}}}`)
+	if got := <-h.settings; got != `{"a":1.30}` {
+		t.Error(got)
+	}
+	for given, want := range map[string]string{
+		`{"pack": ["x"]}`: `{"pack":["x"]}`, `{"preadmit": {}, "yaml": {"a": 1}}`: "{}",
+		`null`: "", `{}`: "", `{"preadmit": null}`: "",
+		`[]`: "!", `"x"`: "!", `{"preadmit": 3}`: "!", `{"a": "` + strings.Repeat("x", maxSettings) + `"}`: "!",
+	} {
+		c.notify("workspace/didChangeConfiguration", `{"settings":`+given+`}`)
+		if want == "!" {
+			c.until(func(m *message) bool { return strings.Contains(string(m.Params), "settings are an object") })
+			continue
+		}
+		c.ask("textDocument/hover", `{"textDocument":{"uri":"file:///repo/a.yaml"}}`)
+		got := ""
+		select {
+		case got = <-h.settings:
+		default:
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	c = newClient(t, h)
+	c.raw(`{"id":"0","method":"initialize","params":{"rootUri":"file:///repo","initializationOptions":[]}}`)
+	c.until(func(m *message) bool {
+		return m.Method == "window/showMessage" && strings.Contains(string(m.Params), "initializationOptions: settings are an object")
+	})
 }
 
 // TestKindsOfActions holds that an editor can ask for some actions of a line only.

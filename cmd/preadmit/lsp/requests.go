@@ -52,9 +52,11 @@ func (s *server) cancel(p *struct{ ID json.RawMessage }) error {
 func (s *server) answer(ctx context.Context, m *message) (result any, err error) {
 	switch m.Method {
 	case "textDocument/hover":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.hover(p); return nil })
+		err = take(m, func(p *textDocumentPositionParams) error { result = s.hover(ctx, p); return nil })
 	case "textDocument/definition":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.definition(p); return nil })
+		err = take(m, func(p *textDocumentPositionParams) error { result = s.definition(ctx, p); return nil })
+	case "textDocument/references":
+		err = take(m, func(p *textDocumentPositionParams) error { result = s.references(ctx, p); return nil })
 	case "textDocument/codeAction":
 		err = take(m, func(p *codeActionParams) error { result = s.actions(ctx, p); return nil })
 	case "workspace/executeCommand":
@@ -83,6 +85,9 @@ func (s *server) initialize(p *initializeParams) error {
 		return failf(invalidParams, "%v", err)
 	}
 	s.host, s.root = h, newRoot(dir, cmp.Or(folder, dir))
+	if err := s.configure(p.Settings); len(p.Settings) > 0 && err != nil {
+		s.show(Error, "initializationOptions: "+err.Error())
+	}
 	for _, other := range p.WorkspaceFolders[min(1, len(p.WorkspaceFolders)):] {
 		s.log(Warning, fmt.Sprintf("one server checks one repository, here %s: %.200q needs another", dir, other.URI))
 	}
@@ -127,6 +132,7 @@ func (s *server) capabilities() any {
 			"textDocumentSync":       map[string]any{"openClose": true, "change": 2, "save": map[string]any{}},
 			"hoverProvider":          true,
 			"definitionProvider":     true,
+			"referencesProvider":     true,
 			"codeActionProvider":     map[string]any{"codeActionKinds": []string{fixKind, acceptKind, explainKind}},
 			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
 		},
@@ -154,26 +160,90 @@ func (s *server) on(p *textDocumentPositionParams) []Finding {
 	return s.at(p.TextDocument, Range{p.Position, p.Position})
 }
 
-func (s *server) hover(p *textDocumentPositionParams) any {
+// hover describes the findings on a line, and what the value at the position becomes.
+func (s *server) hover(ctx context.Context, p *textDocumentPositionParams) any {
 	var texts []string
-	found := s.on(p)
+	found, u := s.on(p), s.uses(ctx, p)
 	for i := range found {
 		texts = append(texts, found[i].Hover)
+	}
+	at := u.Range
+	if len(found) > 0 {
+		at = found[0].Range
+	}
+	if text := u.text(); text != "" {
+		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
 		return nil
 	}
-	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, found[0].Range}
+	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, at}
 }
 
-// definition returns the policy lines for the findings on a line.
-func (s *server) definition(p *textDocumentPositionParams) any {
-	all := []Location{}
-	for _, f := range s.on(p) {
-		if f.Policy == nil {
-			continue
+// uses returns what the value at a position becomes. It is empty if that is not known.
+func (s *server) uses(ctx context.Context, p *textDocumentPositionParams) (u Uses) {
+	if found := answerOf(ctx, s, p, s.host.Uses); found != nil {
+		u = *found
+	}
+	return u
+}
+
+// answerOf asks the host about a position. After an error, which is logged, the answer is empty.
+func answerOf[T any](ctx context.Context, s *server, p *textDocumentPositionParams, ask func(context.Context, Place, map[string]string) (T, error)) (answer T) {
+	name, err := s.root.name(p.TextDocument.URI)
+	if err == nil {
+		answer, err = ask(ctx, Place{File: name, Range: Range{p.Position, p.Position}}, s.texts())
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log(Warning, err.Error())
+	}
+	return answer
+}
+
+// text says what a value becomes.
+func (u *Uses) text() string {
+	text := ""
+	for i, field := range u.Fields {
+		if i > 0 {
+			text += "\n"
 		}
-		if at := (Location{s.root.uri(f.Policy.File), f.Policy.Range}); at.URI != "" && !slices.Contains(all, at) {
+		text += "becomes " + field
+	}
+	if u.More > 0 {
+		text += fmt.Sprintf("\nand %d more", u.More)
+	}
+	return text
+}
+
+// definition returns the policies of the findings on a line, and the other lines that determine the same
+// fields as the value at the position.
+func (s *server) definition(ctx context.Context, p *textDocumentPositionParams) []Location {
+	var all []Place
+	for _, f := range s.on(p) {
+		if f.Policy != nil {
+			all = append(all, *f.Policy)
+		}
+	}
+	return s.locations(append(all, s.uses(ctx, p).Places...))
+}
+
+// references returns the places of what the policy or rule on a line matches, or else of the fields that
+// the value at the position determines.
+func (s *server) references(ctx context.Context, p *textDocumentPositionParams) []Location {
+	matched := answerOf(ctx, s, p, s.host.Matches)
+	if len(matched) == 0 {
+		matched = s.uses(ctx, p).Places
+	}
+	return s.locations(matched)
+}
+
+// locations returns the places in the repository, each once.
+func (s *server) locations(places []Place) []Location {
+	s.state.Lock()
+	defer s.state.Unlock()
+	all := []Location{}
+	for _, p := range places {
+		if at := (Location{s.uriOf(p.File), p.Range}); at.URI != "" && !slices.Contains(all, at) {
 			all = append(all, at)
 		}
 	}

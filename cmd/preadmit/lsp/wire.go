@@ -174,6 +174,7 @@ type (
 		RootURI          *string           `json:"rootUri"`
 		RootPath         *string           `json:"rootPath"`
 		WorkspaceFolders []workspaceFolder `json:"workspaceFolders"`
+		Settings         json.RawMessage   `json:"initializationOptions"`
 		Capabilities     struct {
 			General struct {
 				PositionEncodings []Encoding `json:"positionEncodings"`
