@@ -359,6 +359,59 @@ func TestLSPSettings(t *testing.T) {
 	e.quit()
 }
 
+// TestLSPFolders holds that a server with folders of several repositories shows in each what a server for
+// this one alone shows, also when folders come and go. Paths of flags are relative to each folder.
+func TestLSPFolders(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	rendertest.OK(t, err)
+	names := []string{"one", "two", "three"}
+	for i, name := range names {
+		rendertest.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS("../../testdata/repos/shop")))
+		rendertest.OK(t, os.Mkdir(filepath.Join(dir, name, ".git"), 0o755))
+		patch := filepath.Join(dir, name, lspPatch)
+		rendertest.WriteFile(t, patch, strings.Repeat("# a line\n", i)+string(rendertest.ReadFile(t, patch)))
+	}
+	flags := []string{"lsp", "--pack", "pod-security-restricted", "--with", "infra/namespaces.yaml"}
+	alone := func(name string) map[string][]string {
+		e := startEditor(t, filepath.Join(dir, name), exec.Command("preadmit", flags...))
+		w := &workshop{t: t, dir: e.dir, open: make(map[string]string)}
+		w.show(e, 0)
+		e.quit()
+		delete(e.shown, tick)
+		all := make(map[string][]string)
+		for file, d := range e.shown {
+			all[name+"/"+file] = d
+		}
+		return all
+	}
+	e := startEditor(t, dir, exec.Command("preadmit", flags...), "one", "two", "two/infra")
+	want := alone("one")
+	maps.Copy(want, alone("two"))
+	until := func() {
+		t.Helper()
+		for fmt.Sprint(e.shown) != fmt.Sprint(want) {
+			e.next()
+			maps.DeleteFunc(e.shown, func(_ string, d []string) bool { return len(d) == 0 })
+		}
+	}
+	until()
+	at := spot{"two/" + lspPatch, 14, 9}
+	if text := string(e.ask("textDocument/hover", e.at(at))); !strings.Contains(text, "becomes `/spec/replicas: 12`") {
+		t.Error(text)
+	}
+	if led := e.locations("textDocument/definition", at); !slices.Contains(led, "two/policies/replicas.yaml:17") {
+		t.Error(led)
+	}
+	e.notify("workspace/didChangeWorkspaceFolders", object{"event": object{
+		"added": []object{{"uri": e.uri("three"), "name": ""}}, "removed": []object{{"uri": e.uri("one"), "name": ""}},
+	}})
+	want = alone("two")
+	maps.Copy(want, alone("three"))
+	until()
+	e.quit()
+}
+
 // firstPolicy returns the first policy of the shop, with its binding.
 func firstPolicy(t *testing.T, dir string) string {
 	t.Helper()

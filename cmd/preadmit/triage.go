@@ -302,8 +302,8 @@ that make the value, and find references from a policy to what it matches. Code 
 fix a result, accept it in the suppressions file or explain it. A fix is offered once another
 evaluation with it has proved that the result is gone and nothing else fails.
 
-One server checks one repository: that of the first folder that the editor opened.
-Each PATH, and each path of a flag, is relative to that folder.`,
+One server checks each repository that the editor has a folder of. Each PATH, and each
+path of a flag, is relative to every one of these folders.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if slices.Contains(args, "-") {
 				return errors.New("lsp can't read a path from standard input (-), because the editor uses it")

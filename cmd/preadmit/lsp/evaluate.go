@@ -20,7 +20,7 @@ const (
 
 // changed starts a new evaluation and cancels the running one, except the first: its renderings are
 // cached and make the next ones fast.
-func (s *server) changed() {
+func (s *repository) changed() {
 	s.state.Lock()
 	if s.stale != nil {
 		s.stale()
@@ -33,7 +33,7 @@ func (s *server) changed() {
 }
 
 // keepEvaluating evaluates after each change.
-func (s *server) keepEvaluating(ctx context.Context) {
+func (s *repository) keepEvaluating(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
 			if err := s.host.Watch(ctx); err != nil {
@@ -71,7 +71,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // evaluate evaluates once, and publishes the findings unless they are stale by then.
-func (s *server) evaluate(ctx context.Context) {
+func (s *repository) evaluate(ctx context.Context) {
 	ctx, stale := context.WithCancel(ctx)
 	defer stale()
 	s.state.Lock()
@@ -101,27 +101,27 @@ func (s *server) evaluate(ctx context.Context) {
 }
 
 // inspect publishes problems of the policies in open files, unless something changes meanwhile.
-func (s *server) inspect(ctx context.Context) {
+func (s *repository) inspect(ctx context.Context) {
 	if pause(ctx, rest); ctx.Err() != nil {
 		return
 	}
 	texts := s.texts()
 	problems, err := s.host.Inspect(ctx, texts)
+	s.state.Lock()
+	defer s.state.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		s.log(Warning, err.Error())
 	}
-	s.state.Lock()
-	defer s.state.Unlock()
 	s.problems = problems
 	s.publish(s.findings)
 }
 
 // settled returns the findings to publish. While an open document can't be parsed,
 // files that are not open keep their previous findings.
-func (s *server) settled(found []Finding) []Finding {
+func (s *repository) settled(found []Finding) []Finding {
 	open := func(f Finding) bool { return s.docs[f.File] != nil }
 	if s.findings == nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Broken && open(f) }) {
 		return append([]Finding{}, found...)
@@ -132,7 +132,7 @@ func (s *server) settled(found []Finding) []Finding {
 
 // failed returns the findings of the last evaluation and, if the error names a line, a finding for
 // it. An error that is not visible in an open document is shown once as a message.
-func (s *server) failed(err error) []Finding {
+func (s *repository) failed(err error) []Finding {
 	text, found := err.Error(), slices.Clone(s.findings)
 	seen := text == s.shown
 	if m := placed.FindStringSubmatch(text); m != nil {
@@ -142,7 +142,9 @@ func (s *server) failed(err error) []Finding {
 		seen = seen || s.docs[m[1]] != nil
 	}
 	if !seen {
-		s.shown = text
+		if s.shown = text; len(s.repositories) > 1 {
+			text = s.root.real + ": " + text
+		}
 		s.show(Error, text)
 	}
 	return found
@@ -153,7 +155,7 @@ var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
 
 // publish sends the diagnostics of each file whose diagnostics have changed since they
 // were last sent. Problems of policies are added for files that are open.
-func (s *server) publish(found []Finding) {
+func (s *repository) publish(found []Finding) {
 	found = append(slices.Clip(found), slices.DeleteFunc(slices.Clone(s.problems), func(f Finding) bool { return s.docs[f.File] == nil })...)
 	files := make(map[string][]diagnostic)
 	for uri := range s.sent {
@@ -182,7 +184,7 @@ func (s *server) publish(found []Finding) {
 	}
 }
 
-func (s *server) diagnostic(f *Finding) diagnostic {
+func (s *repository) diagnostic(f *Finding) diagnostic {
 	d := diagnostic{Range: f.Range, Severity: f.Severity, Code: f.Rule, Source: "preadmit", Message: f.Message}
 	if f.URL != "" {
 		d.CodeDescription = &codeDescription{f.URL}

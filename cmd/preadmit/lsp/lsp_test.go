@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ type fakeHost struct {
 	blocked  chan struct{} // if set, receives a value when an evaluation begins to wait
 	stopped  int           // evaluations that were ended
 	accepts  []Acceptance  // of each finding
-	settings chan string   // what Configure gets
+	closed   atomic.Bool
+	settings chan string // what Configure gets
 }
 
 func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
@@ -109,6 +111,8 @@ func (h *fakeHost) Inspect(_ context.Context, texts map[string]string) (found []
 	}
 	return found, nil
 }
+
+func (h *fakeHost) Close() { h.closed.Store(true) }
 
 func (h *fakeHost) Configure(settings string) { h.settings <- settings }
 
@@ -274,6 +278,115 @@ func TestPlacesOfValues(t *testing.T) {
 	c.notify("textDocument/didClose", `{"textDocument":{"uri":"file:///repo/a.yaml"}}`)
 	if p := c.published(); p.URI != "file:///repo/a.yaml" || len(p.Diagnostics) != 0 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestFolders holds that each repository among the editor's folders has a host, which ends with its last
+// folder, that a repository in another one is a part of that, and that documents move with folders.
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	fromEditor, in := io.Pipe()
+	out, toEditor, err := os.Pipe() // has a buffer, so that neither side waits for the other
+	rendertest.OK(t, err)
+	var mu sync.Mutex
+	opened := make(map[string][]*fakeHost)
+	live := func(dir string) (h *fakeHost) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, x := range opened[dir] {
+			if !x.closed.Load() {
+				if h != nil {
+					t.Errorf("%s has two hosts", dir)
+				}
+				h = x
+			}
+		}
+		return h
+	}
+	c := &client{t: t, in: in, out: newReader(out), end: make(chan int, 1)}
+	go func() {
+		c.end <- Serve(context.Background(), fromEditor, toEditor, Options{Open: func(folder string, _ Encoding, _ func(string)) (Host, string, error) {
+			if strings.Contains(folder, "gone") {
+				return nil, "", errors.New("there is no such folder")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			dir := strings.TrimSuffix(folder, "/sub")
+			h := &fakeHost{settings: make(chan string, 9)}
+			opened[dir] = append(opened[dir], h)
+			return h, dir, nil
+		}})
+		toEditor.Close()
+	}()
+	folders := func(names ...string) string {
+		all := []string{}
+		for _, name := range names {
+			all = append(all, fmt.Sprintf(`{"uri":"file:///%s","name":""}`, name))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	open := func(name, text string) {
+		c.notify("textDocument/didOpen", fmt.Sprintf(`{"textDocument":{"uri":"file:///%s","version":1,"text":%q}}`, name, text))
+	}
+	move := func(added, removed string) {
+		c.notify("workspace/didChangeWorkspaceFolders", `{"event":{"added":`+added+`,"removed":`+removed+`}}`)
+	}
+	published := func(uri string, n int) {
+		t.Helper()
+		if p := c.published(); p.URI != "file:///"+uri || len(p.Diagnostics) != n {
+			t.Errorf("%+v, want %d in %s", p, n, uri)
+		}
+	}
+	c.raw(`{"id":"x","method":"initialize","params":{"workspaceFolders":` + folders("a", "b", "b/sub", "b/c", "gone") + `}}`)
+	if m := c.until(func(m *message) bool { return m.Method == "window/showMessage" }); !strings.Contains(string(m.Params), "/gone: there is no such folder") {
+		t.Errorf("%s", m.Params)
+	}
+	if m := c.until(func(m *message) bool { return string(m.ID) == `"x"` }); m.Error != nil {
+		t.Fatal(m.Error)
+	}
+	c.notify("initialized", "{}")
+	open("a/x.yaml", "bad\n")
+	published("a/x.yaml", 1)
+	open("b/c/x.yaml", "bad\n")
+	published("b/c/x.yaml", 1)
+	open("d/x.yaml", "bad\n")
+	c.until(func(m *message) bool { return strings.Contains(string(m.Params), "is in no folder of the editor") })
+	c.notify("workspace/didChangeConfiguration", `{"settings":{"pack":[]}}`)
+	b := live("/b")
+	if live("/b/c") != nil || live("/a") == nil || b == nil {
+		t.Fatal("the repository in another one has a host, or the others have none")
+	}
+	for _, h := range []*fakeHost{live("/a"), b} {
+		if got := <-h.settings; got != `{"pack":[]}` {
+			t.Error(got)
+		}
+	}
+
+	move("[]", folders("b")) // its other folder stays
+	move(folders("d"), folders("a"))
+	published("a/x.yaml", 0)
+	open("d/y.yaml", "bad\n")
+	published("d/y.yaml", 1)
+	c.notify("textDocument/didChange", `{"textDocument":{"uri":"file:///d/x.yaml","version":2},"contentChanges":[{"range":{"start":{"line":0,"character":0},"end":{"line":0,"character":0}},"text":"bad "}]}`)
+	if live("/a") != nil || live("/b") != b || live("/d") == nil {
+		t.Fatal("the wrong hosts are closed")
+	}
+	if got := <-live("/d").settings; got != `{"pack":[]}` {
+		t.Error(got)
+	}
+	move(folders("b/c"), folders("b/sub", "b/c")) // now by itself, with its document
+	published("b/c/x.yaml", 0)
+	published("b/c/x.yaml", 1)
+	if got := c.ask("textDocument/hover", `{"textDocument":{"uri":"file:///b/c/x.yaml"},"position":{}}`); !strings.Contains(string(got.Result), "all about bad") {
+		t.Errorf("%s", got.Result)
+	}
+	if live("/b") != nil {
+		t.Error("a repository without a folder has a host")
+	}
+	c.ask("shutdown", "null")
+	c.notify("exit", "null")
+	if code := <-c.end; code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -1,7 +1,6 @@
 package lsp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +17,7 @@ func (s *server) request(ctx context.Context, m *message) {
 		s.respond(m.ID, s.capabilities(), err)
 		return
 	}
-	if s.host == nil {
+	if s.repositories == nil {
 		s.respond(m.ID, nil, failf(serverNotInitialized, "%.100q comes before initialize", m.Method))
 		return
 	}
@@ -50,61 +49,34 @@ func (s *server) cancel(p *struct{ ID json.RawMessage }) error {
 }
 
 func (s *server) answer(ctx context.Context, m *message) (result any, err error) {
+	at := func(of func(*repository, context.Context, *textDocumentPositionParams) any) error {
+		return take(m, func(p *textDocumentPositionParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				result = of(r, ctx, p)
+			}
+			return nil
+		})
+	}
 	switch m.Method {
 	case "textDocument/hover":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.hover(ctx, p); return nil })
+		err = at((*repository).hover)
 	case "textDocument/definition":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.definition(ctx, p); return nil })
+		err = at((*repository).definition)
 	case "textDocument/references":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.references(ctx, p); return nil })
+		err = at((*repository).references)
 	case "textDocument/codeAction":
-		err = take(m, func(p *codeActionParams) error { result = s.actions(ctx, p); return nil })
+		err = take(m, func(p *codeActionParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				result = r.actions(ctx, p)
+			}
+			return nil
+		})
 	case "workspace/executeCommand":
 		err = take(m, func(p *executeCommandParams) (err error) { result, err = s.execute(ctx, p); return err })
 	default:
 		err = failf(methodNotFound, "%.100q is not supported", m.Method)
 	}
 	return result, err
-}
-
-// initialize opens the repository of the editor's first folder.
-func (s *server) initialize(p *initializeParams) error {
-	if s.host != nil {
-		return failf(invalidRequest, "initialize comes twice")
-	}
-	folder, err := p.folder()
-	if err != nil {
-		return failf(invalidParams, "%v", err)
-	}
-	s.client, s.encoding = *p, UTF16
-	if slices.Contains(p.Capabilities.General.PositionEncodings, UTF8) {
-		s.encoding = UTF8
-	}
-	h, dir, err := s.Open(folder, s.encoding, func(text string) { s.log(Warning, text) })
-	if err != nil {
-		return failf(invalidParams, "%v", err)
-	}
-	s.host, s.root = h, newRoot(dir, cmp.Or(folder, dir))
-	if err := s.configure(p.Settings); len(p.Settings) > 0 && err != nil {
-		s.show(Error, "initializationOptions: "+err.Error())
-	}
-	for _, other := range p.WorkspaceFolders[min(1, len(p.WorkspaceFolders)):] {
-		s.log(Warning, fmt.Sprintf("one server checks one repository, here %s: %.200q needs another", dir, other.URI))
-	}
-	return nil
-}
-
-// folder returns the directory that the editor opened; "" if it names none.
-func (i *initializeParams) folder() (string, error) {
-	switch {
-	case len(i.WorkspaceFolders) > 0:
-		return pathOf(i.WorkspaceFolders[0].URI)
-	case i.RootURI != nil && *i.RootURI != "":
-		return pathOf(*i.RootURI)
-	case i.RootPath != nil:
-		return *i.RootPath, nil
-	}
-	return "", nil
 }
 
 const explainCommand = "preadmit.explain"
@@ -135,12 +107,13 @@ func (s *server) capabilities() any {
 			"referencesProvider":     true,
 			"codeActionProvider":     map[string]any{"codeActionKinds": []string{fixKind, acceptKind, explainKind}},
 			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
+			"workspace":              map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
 		},
 	}
 }
 
 // at returns the findings on the lines of a range.
-func (s *server) at(doc textDocument, r Range) []Finding {
+func (s *repository) at(doc textDocument, r Range) []Finding {
 	name, err := s.root.name(doc.URI)
 	if err != nil {
 		return nil
@@ -156,12 +129,12 @@ func (s *server) at(doc textDocument, r Range) []Finding {
 	return all
 }
 
-func (s *server) on(p *textDocumentPositionParams) []Finding {
+func (s *repository) on(p *textDocumentPositionParams) []Finding {
 	return s.at(p.TextDocument, Range{p.Position, p.Position})
 }
 
 // hover describes the findings on a line, and what the value at the position becomes.
-func (s *server) hover(ctx context.Context, p *textDocumentPositionParams) any {
+func (s *repository) hover(ctx context.Context, p *textDocumentPositionParams) any {
 	var texts []string
 	found, u := s.on(p), s.uses(ctx, p)
 	for i := range found {
@@ -181,7 +154,7 @@ func (s *server) hover(ctx context.Context, p *textDocumentPositionParams) any {
 }
 
 // uses returns what the value at a position becomes. It is empty if that is not known.
-func (s *server) uses(ctx context.Context, p *textDocumentPositionParams) (u Uses) {
+func (s *repository) uses(ctx context.Context, p *textDocumentPositionParams) (u Uses) {
 	if found := answerOf(ctx, s, p, s.host.Uses); found != nil {
 		u = *found
 	}
@@ -189,7 +162,7 @@ func (s *server) uses(ctx context.Context, p *textDocumentPositionParams) (u Use
 }
 
 // answerOf asks the host about a position. After an error, which is logged, the answer is empty.
-func answerOf[T any](ctx context.Context, s *server, p *textDocumentPositionParams, ask func(context.Context, Place, map[string]string) (T, error)) (answer T) {
+func answerOf[T any](ctx context.Context, s *repository, p *textDocumentPositionParams, ask func(context.Context, Place, map[string]string) (T, error)) (answer T) {
 	name, err := s.root.name(p.TextDocument.URI)
 	if err == nil {
 		answer, err = ask(ctx, Place{File: name, Range: Range{p.Position, p.Position}}, s.texts())
@@ -217,7 +190,7 @@ func (u *Uses) text() string {
 
 // definition returns the policies of the findings on a line, and the other lines that determine the same
 // fields as the value at the position.
-func (s *server) definition(ctx context.Context, p *textDocumentPositionParams) []Location {
+func (s *repository) definition(ctx context.Context, p *textDocumentPositionParams) any {
 	var all []Place
 	for _, f := range s.on(p) {
 		if f.Policy != nil {
@@ -229,7 +202,7 @@ func (s *server) definition(ctx context.Context, p *textDocumentPositionParams) 
 
 // references returns the places of what the policy or rule on a line matches, or else of the fields that
 // the value at the position determines.
-func (s *server) references(ctx context.Context, p *textDocumentPositionParams) []Location {
+func (s *repository) references(ctx context.Context, p *textDocumentPositionParams) any {
 	matched := answerOf(ctx, s, p, s.host.Matches)
 	if len(matched) == 0 {
 		matched = s.uses(ctx, p).Places
@@ -238,7 +211,7 @@ func (s *server) references(ctx context.Context, p *textDocumentPositionParams) 
 }
 
 // locations returns the places in the repository, each once.
-func (s *server) locations(places []Place) []Location {
+func (s *repository) locations(places []Place) []Location {
 	s.state.Lock()
 	defer s.state.Unlock()
 	all := []Location{}
@@ -254,7 +227,7 @@ func (s *server) locations(places []Place) []Location {
 const maxFixed = 10
 
 // actions returns for each finding the edits that fix it or accept it, and a command that explains it.
-func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
+func (s *repository) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
 	texts := s.texts()
 	found := s.at(p.TextDocument, p.Range)
@@ -299,7 +272,7 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 
 // editOf converts changes to an edit that the editor supports. An editor that can't create files
 // on request creates them itself. It returns nil if a file is outside of the repository.
-func (s *server) editOf(changes ...Change) *workspaceEdit {
+func (s *repository) editOf(changes ...Change) *workspaceEdit {
 	s.state.Lock()
 	defer s.state.Unlock()
 	can := s.client.Capabilities.Workspace.WorkspaceEdit
@@ -342,11 +315,15 @@ func (s *server) execute(ctx context.Context, p *executeCommandParams) (string, 
 		_ = json.Unmarshal(p.Arguments[1], &rule)
 	}
 	var texts []string
-	for _, f := range s.on(&at) {
+	r := s.of(at.TextDocument.URI)
+	if r == nil {
+		return "", failf(invalidParams, "%.200q is in no folder of the editor", at.TextDocument.URI)
+	}
+	for _, f := range r.on(&at) {
 		if f.Result == nil || rule != "" && f.Rule != rule {
 			continue
 		}
-		text, err := s.host.Explain(ctx, &f, s.texts())
+		text, err := r.host.Explain(ctx, &f, r.texts())
 		if err != nil {
 			return "", err
 		}

@@ -209,6 +209,20 @@ type (
 		Version *int   `json:"version"`
 	}
 
+	configurationParams struct {
+		Settings json.RawMessage `json:"settings"`
+	}
+
+	foldersParams struct {
+		Event struct {
+			Added, Removed []workspaceFolder
+		} `json:"event"`
+	}
+
+	didCloseParams struct {
+		TextDocument textDocument `json:"textDocument"`
+	}
+
 	didOpenParams struct {
 		TextDocument struct {
 			textDocument

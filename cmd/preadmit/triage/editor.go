@@ -31,20 +31,22 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// Opener returns a function that returns the host for a folder of the editor, and makes the folder
-// the working directory.
+// Opener returns a function that returns the host for a folder of the editor, and the directory of its
+// repository. Paths are relative to the folder.
 func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, string, error) {
 	return func(folder string, e lsp.Encoding, log func(string)) (lsp.Host, string, error) {
 		if !supervise.CanServe() {
 			return nil, "", errors.New("no child process can be started")
 		}
-		if folder != "" {
-			if err := os.Chdir(folder); err != nil {
-				return nil, "", err
+		h := &editorHost{Remote: Remote{watcher: watcher{folder: folder}, line: os.Args[1:]}, encoding: e, log: log}
+		for _, p := range args {
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(folder, p)
 			}
+			h.args = append(h.args, p)
 		}
-		dir, err := load.Root(args)
-		return &editorHost{Remote: Remote{watcher: watcher{args: args}, line: os.Args[1:]}, encoding: e, log: log}, dir, err
+		dir, err := h.root()
+		return h, dir, err
 	}
 }
 
@@ -89,7 +91,7 @@ func (e *editorHost) evaluateAnew(ctx context.Context, texts map[string]string, 
 	e.mu.Lock()
 	line := e.line
 	e.mu.Unlock()
-	s, err := supervise.NewService(line, nil)
+	s, err := supervise.NewService(e.folder, line, nil)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ const (
 
 // A watcher notices when files change.
 type watcher struct {
-	args  []string
-	saved string // the saved report that is shown instead of evaluating
+	folder string // of an editor; "" is the working directory
+	args   []string
+	saved  string // the saved report that is shown instead of evaluating
 
 	watched sync.Mutex
 	stamp   stamp             // of the files when the last evaluation began
@@ -47,9 +48,17 @@ func (w *watcher) begun(before stamp) {
 	w.stamp, w.looked = before, true
 }
 
+// root returns the directory of the repository.
+func (w *watcher) root() (string, error) {
+	if w.folder != "" {
+		return disk.Root(w.folder, w.args)
+	}
+	return load.Root(w.args)
+}
+
 // look returns the stamp of the repository and of a saved report.
 func (w *watcher) look() (stamp, error) {
-	dir, err := load.Root(w.args)
+	dir, err := w.root()
 	if err != nil {
 		return 0, err
 	}
