@@ -356,6 +356,9 @@ func TestLSPSettings(t *testing.T) {
 		e.notify("workspace/didChangeConfiguration", object{"settings": json.RawMessage(settings)})
 		e.untilSaid(want)
 	}
+	e.notify("workspace/didChangeConfiguration", object{"settings": object{"preadmit": object{}}})
+	e.write(".preadmit/config.yaml", "editor-settings: '{}'\n")
+	e.untilSaid(`unknown key "editor-settings"`)
 	e.quit()
 }
 

@@ -103,6 +103,7 @@ type Uses struct {
 	Range  Range
 	Fields []string // the first ones, such as "`/spec/replicas: 3` of Deployment shop/api (unit apps/api)"
 	More   int      // the number of others
+	Note   string   // why there may be fields that are not counted; "" if there are none
 	Places []Place  // other lines that determine these fields, such as those of templates and patches
 }
 
@@ -191,10 +192,17 @@ func (s *server) notified(ctx context.Context, m *message) {
 			return s.withDocument(p.TextDocument.URI, func(r *repository) error { return r.edited(p) })
 		})
 	case "textDocument/didClose":
-		err = take(m, func(p *didCloseParams) error {
+		err = take(m, func(p *documentParams) error {
 			return s.withDocument(p.TextDocument.URI, func(r *repository) error { return r.closed(p) })
 		})
-	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
+	case "textDocument/didSave":
+		err = take(m, func(p *documentParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				r.changed()
+			}
+			return nil
+		})
+	case "workspace/didChangeWatchedFiles":
 		s.evaluateAll(ctx)
 	case "workspace/didChangeConfiguration":
 		if err = take(m, func(p *configurationParams) error { return s.configure(p.Settings) }); err == nil {
@@ -309,7 +317,7 @@ func (s *repository) keep(doc textDocument, change func(string) string) error {
 	return err
 }
 
-func (s *repository) closed(p *didCloseParams) error {
+func (s *repository) closed(p *documentParams) error {
 	name, err := s.root.name(p.TextDocument.URI)
 	if err != nil {
 		return err

@@ -175,17 +175,17 @@ func answerOf[T any](ctx context.Context, s *repository, p *textDocumentPosition
 
 // text says what a value becomes.
 func (u *Uses) text() string {
-	text := ""
-	for i, field := range u.Fields {
-		if i > 0 {
-			text += "\n"
-		}
-		text += "becomes " + field
+	var lines []string
+	for _, field := range u.Fields {
+		lines = append(lines, "becomes "+field)
 	}
 	if u.More > 0 {
-		text += fmt.Sprintf("\nand %d more", u.More)
+		lines = append(lines, fmt.Sprintf("and %d more", u.More))
 	}
-	return text
+	if u.Note != "" {
+		lines = append(lines, u.Note)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // definition returns the policies of the findings on a line, and the other lines that determine the same

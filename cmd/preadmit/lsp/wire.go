@@ -219,7 +219,7 @@ type (
 		} `json:"event"`
 	}
 
-	didCloseParams struct {
+	documentParams struct {
 		TextDocument textDocument `json:"textDocument"`
 	}
 

@@ -54,24 +54,24 @@ func (h *Host) uses(ctx context.Context, run *shownRun, q *question) (*lsp.Uses,
 	defer h.mu.Unlock()
 	lines, _ := run.source.Lines(q.File)
 	line := q.At.Line + 1
-	if line > len(lines) {
+	if line < 1 || line > len(lines) {
 		return nil, nil
 	}
 	found := all.at(line, q.Encoding.Column(lines[line-1], q.At.Character))
-	if len(found) == 0 {
-		return nil, nil
-	}
 	m := findingMaker{run: run, encoding: q.Encoding}
-	answer := &lsp.Uses{}
-	if at, ok := run.source.Mark(render.Origin{Span: found[0].at}); ok {
-		answer.Range = m.place(at).Range
+	answer := &lsp.Uses{Range: lsp.Range{Start: q.At, End: q.At}}
+	if all.cut {
+		answer.Note = fmt.Sprintf("There may be more: only %d fields were looked at.", maxLooked)
+	}
+	if len(found) > 0 {
+		if at, ok := run.source.Mark(render.Origin{Span: found[0].at}); ok {
+			answer.Range = m.place(at).Range
+		}
 	}
 	for _, x := range found[:min(maxShown, len(found))] {
 		answer.Fields = append(answer.Fields, run.describe(x, all.secrets))
 	}
-	if answer.More = len(found) - len(answer.Fields); all.cut {
-		answer.Fields = append(answer.Fields, fmt.Sprintf("perhaps more: only %d fields were looked at", maxLooked))
-	}
+	answer.More = len(found) - len(answer.Fields)
 	answer.Places = m.elsewhere(found, q.File, line)
 	return answer, nil
 }
@@ -122,6 +122,7 @@ func (s *shownRun) usesOf(ctx context.Context, file string) (*fileUses, error) {
 		if state := render.State(u.Status()); state == render.NotRendered || state == render.Foreign || !s.in.Graph.MayRead(u, file) {
 			continue
 		}
+		before := len(all.list)
 		for _, o := range u.Objects {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -137,7 +138,9 @@ func (s *shownRun) usesOf(ctx context.Context, file string) (*fileUses, error) {
 				all.add(s, o, pointer)
 			}
 		}
-		u.Forget()
+		if len(all.list) == before {
+			u.Forget()
+		}
 	}
 	s.used = all
 	return all, nil
@@ -264,6 +267,8 @@ func (h *Host) inspect(ctx context.Context, q *question) ([]lsp.Finding, error) 
 	if run == nil || run.evaluation == nil || !run.holdsPolicies() {
 		return nil, ctx.Err()
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, h.options.Timeout, fmt.Errorf("policies are not inspected after --timeout %s", h.options.Timeout))
+	defer cancel()
 	o := *h.options
 	o.Base, o.Notes, o.Texts, o.Forgets = "", io.Discard, run.texts, true
 	o.Memory = &load.Memory{Store: run.memory.Store, Build: run.memory.Build, Digests: run.memory.Digests}
