@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
@@ -299,6 +300,12 @@ func TestLSPInspects(t *testing.T) {
 	compare()
 	if !strings.Contains(fmt.Sprint(e.shown[names[0]]), "never-fails") {
 		t.Errorf("%q", e.shown[names[0]])
+	}
+	e.notify("textDocument/didSave", object{"textDocument": object{"uri": e.uri(names[0])}}) // nothing is evaluated then
+	time.Sleep(2 * time.Second)
+	e.ask("textDocument/hover", e.at(spot{names[0], 0, 0}))
+	if compare(); len(e.said) > 0 {
+		t.Errorf("%q", e.said)
 	}
 	e.notify("textDocument/didClose", object{"textDocument": object{"uri": e.uri(names[0])}})
 	e.until(names[0])

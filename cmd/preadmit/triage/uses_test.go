@@ -17,16 +17,28 @@ func TestUsesAt(t *testing.T) {
 		return render.Span{File: "f", Line: line, Column: column, EndLine: endLine, EndColumn: endColumn}
 	}
 	f := &fileUses{list: []use{
-		{o, "/a", span(1, 5, 1, 8)}, {o, "/b", span(1, 12, 1, 14)}, {o, "/b", span(1, 13, 1, 14)},
-		{o, "/text", span(2, 5, 5, 1)}, {o, "/in", span(3, 3, 3, 6)}, {o, "/line", span(7, 1, 0, 0)},
+		{o, "/a", span(1, 5, 1, 8)},
+		{o, "/b", span(1, 12, 1, 14)},
+		{o, "/b", span(1, 13, 1, 14)},
+		{o, "/text", span(2, 5, 5, 1)},
+		{o, "/in", span(3, 3, 3, 6)},
+		{o, "/line", span(7, 1, 0, 0)},
 	}}
 	for _, c := range []struct {
 		line, column int
 		want         []string
 	}{
-		{1, 6, []string{"/a"}}, {1, 8, []string{"/a"}}, {1, 13, []string{"/b"}}, {1, 10, []string{"/a", "/b"}},
-		{2, 1, []string{"/text"}}, {3, 4, []string{"/text", "/in"}}, {3, 9, []string{"/text"}}, {4, 1, []string{"/text"}}, {5, 1, nil},
-		{6, 1, nil}, {7, 3, []string{"/line"}},
+		{1, 6, []string{"/a"}},
+		{1, 8, []string{"/a"}},
+		{1, 13, []string{"/b"}},
+		{1, 10, []string{"/a", "/b"}},
+		{2, 1, []string{"/text"}},
+		{3, 4, []string{"/text", "/in"}},
+		{3, 9, []string{"/text"}},
+		{4, 1, []string{"/text"}},
+		{5, 1, nil},
+		{6, 1, nil},
+		{7, 3, []string{"/line"}},
 	} {
 		var got []string
 		for _, x := range f.at(c.line, c.column) {
