@@ -16,9 +16,17 @@ type Secrets func(at []render.Origin) []string
 // cover hides in a result's message what the fields at fault got from Secrets. Equal texts that
 // came from elsewhere stay.
 func (s Secrets) cover(r *Result) {
-	if s != nil && r.Object.Kind != "" {
-		r.Message = covered(r.Message, s(r.Origins))
+	if r.Object.Kind != "" {
+		r.Message = s.Cover(r.Message, r.Origins)
 	}
+}
+
+// Cover hides in a text about a field what the field got from Secrets at its places.
+func (s Secrets) Cover(text string, at []render.Origin) string {
+	if s == nil {
+		return text
+	}
+	return covered(text, s(at))
 }
 
 // explained hides in explanations what any field of the object got from a Secret.

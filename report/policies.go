@@ -27,6 +27,9 @@ type Policies struct {
 	run *Report // for the formats that show findings as check does
 }
 
+// Run returns the findings as a report, for an editor.
+func (p *Policies) Run() *Report { return p.run }
+
 // PoliciesSummary counts rules, and findings.
 type PoliciesSummary struct {
 	Objects   int `json:"objects"` // of the repository

@@ -177,6 +177,33 @@ type Marked struct {
 	Label    string // how the line set the value of a field
 }
 
+// Mark returns the part of a place on its first line. ok is false if the place is not in the tree.
+func (s *Source) Mark(o render.Origin) (m Marked, ok bool) {
+	if o, ok = s.src.within(o); ok {
+		m = s.src.marked(o)
+	}
+	return m, ok
+}
+
+// Matched returns the places of everything that rules matched, each once, in the report's order. Failed
+// objects are shown at the field at fault.
+func Matched(r *Report, rules []policy.Rule) []render.Origin {
+	type key struct{ engine, policy, rule string }
+	asked := make(map[key]bool)
+	for i := range rules {
+		asked[key{rules[i].Engine, rules[i].Policy, rules[i].Name}] = true
+	}
+	var all []render.Origin
+	seen := make(map[render.Span]bool)
+	for x := range r.all() {
+		if at := place(x); asked[key{x.Engine, x.Policy, x.Rule}] && at.File != "" && !seen[at.Span] {
+			seen[at.Span] = true
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
 // Findings returns the results of a report that count and are neither passed, suppressed nor fixed, the
 // worst first. s is its source. placeless has a line for each result without a place in the tree.
 func Findings(r *Report, s *Source) (found []Finding, placeless []string) {
@@ -230,7 +257,7 @@ func AddUncounted(found []Finding, r *Report, s *Source, open func(file string) 
 			continue
 		}
 		given[why] = true
-		at := f.marked(render.Origin{Span: render.Span{File: d.File, Line: d.Line}})
+		at := f.src.marked(render.Origin{Span: render.Span{File: d.File, Line: d.Line}})
 		found = append(found, Finding{
 			At: at, Level: "note", Rule: "not-deployed", Text: "not deployed: " + prose(d.Reason), Results: []*policy.Result{{}},
 			Help: "`preadmit help gitops` says how units are found and what deploys them.",
@@ -253,7 +280,7 @@ func (f *finder) finding(g *group, at render.Origin) Finding {
 	x := g.first()
 	id := f.rules.id(x)
 	rule := f.rules.rules[id]
-	n := Finding{At: f.marked(at), Level: findingLevel(g), Rule: id, URL: webURL(rule.URL), Results: make([]*policy.Result, g.results.len())}
+	n := Finding{At: f.src.marked(at), Level: findingLevel(g), Rule: id, URL: webURL(rule.URL), Results: make([]*policy.Result, g.results.len())}
 	for i := range n.Results {
 		n.Results[i] = g.results.at(i)
 	}
@@ -263,12 +290,12 @@ func (f *finder) finding(g *group, at render.Origin) Finding {
 		for _, o := range y.Origins {
 			if o, ok := f.src.within(o); ok && !shown[line{o.File, o.Line}] && len(n.Related) < maxLinked {
 				shown[line{o.File, o.Line}] = true
-				n.Related = append(n.Related, f.marked(o))
+				n.Related = append(n.Related, f.src.marked(o))
 			}
 		}
 	}
 	if o, ok := f.src.within(render.Origin{Span: x.PolicyOrigin}); ok {
-		n.Written = f.marked(o)
+		n.Written = f.src.marked(o)
 		n.Written.Label = "the rule is written here"
 	}
 	n.Text = f.annotationText(g, shown)
@@ -287,12 +314,12 @@ func findingLevel(g *group) string {
 
 // marked returns the part of a place on its first line, or without columns the
 // line without blanks at its ends.
-func (f *finder) marked(o render.Origin) Marked {
+func (s *source) marked(o render.Origin) Marked {
 	sp := o.Span
-	text, _ := f.src.line(sp)
+	text, _ := s.line(sp)
 	m := Marked{File: sp.File, Line: max(sp.Line, 1), Text: text, Label: sentenceStart(relatedLabel(o.Role))}
 	if sp.Line == 0 {
-		text, _ = f.src.line(render.Span{File: sp.File, Line: 1})
+		text, _ = s.line(render.Span{File: sp.File, Line: 1})
 		m.Text = text
 	}
 	n := utf8.RuneCountInString(text)

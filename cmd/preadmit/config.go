@@ -92,6 +92,11 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 	if slices.Contains(trusted, key.Value) && (flags.Lookup("base") == nil || flags.Lookup("base").Value.String() == "") {
 		return fmt.Errorf("%s:%d: %s: set it with the flag, or in the configuration at --base", configFile, key.Line, key.Value)
 	}
+	return setValues(flags, root, file, key, value, rooted)
+}
+
+// setValues sets a flag, unless it is on the command line. locate converts its paths.
+func setValues(flags *pflag.FlagSet, root, file string, key, value *yaml.Node, locate func(root, flag, value string) (string, error)) error {
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {
 		return nil // of another command, or overridden
@@ -104,7 +109,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 		if v.Kind != yaml.ScalarNode {
 			return fmt.Errorf("%s:%d: %s: want a value or a list of values", file, v.Line, key.Value)
 		}
-		rootedValue, err := rooted(root, key.Value, v.Value)
+		rootedValue, err := locate(root, key.Value, v.Value)
 		if err == nil {
 			err = held(flags, key.Value, v.Value, rootedValue)
 		}
@@ -113,6 +118,47 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", file, v.Line, key.Value, err)
+		}
+	}
+	return nil
+}
+
+// configureEditor sets flags from the settings of an editor, a JSON object with the keys of the
+// configuration file and base. They win over that file, and flags of the command line win over them. Only
+// the editor gives them, so paths may be absolute, and lead out of the repository then.
+func configureEditor(flags *pflag.FlagSet, args []string, settings string) error {
+	const file = "the editor's settings"
+	given, err := config.Parse(file, []byte(settings))
+	if err != nil || given == nil {
+		return err
+	}
+	root, err := load.Root(args)
+	if err != nil {
+		return err
+	}
+	keys := append([]string{"base"}, configurable...)
+	for i := 0; i+1 < len(given.Content); i += 2 {
+		key := given.Content[i]
+		switch {
+		case slices.Contains(config.Keys(), key.Value):
+			err = fmt.Errorf("%s: %s is about the repository, so it belongs to %s", file, key.Value, configFile)
+		case !slices.Contains(keys, key.Value):
+			err = fmt.Errorf("%s: unknown key %q; %s", file, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(keys))))
+		default:
+			err = setValues(flags, root, file, key, given.Content[i+1], func(root, flag, value string) (string, error) {
+				if filepath.IsAbs(value) {
+					return value, nil
+				}
+				return rooted(root, flag, value)
+			})
+		}
+		if err != nil {
+			return errors.New(strings.Replace(err.Error(), file+":1:", file+":", 1)) // they are one line
+		}
+	}
+	for i := 0; i+1 < len(given.Content); i += 2 {
+		if flag := flags.Lookup(given.Content[i].Value); flag != nil {
+			flag.Changed = true
 		}
 	}
 	return nil

@@ -38,8 +38,8 @@ func newEditor(t *testing.T, dir string, args ...string) *editor {
 	return startEditor(t, dir, exec.Command("preadmit", append([]string{"lsp"}, args...)...))
 }
 
-// startEditor talks to a command that runs lsp.
-func startEditor(t *testing.T, dir string, cmd *exec.Cmd) *editor {
+// startEditor talks to a command that runs lsp, for a directory or for folders in it.
+func startEditor(t *testing.T, dir string, cmd *exec.Cmd, folders ...string) *editor {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
 	rendertest.OK(t, err)
@@ -54,9 +54,14 @@ func startEditor(t *testing.T, dir string, cmd *exec.Cmd) *editor {
 	e.out = bufio.NewReader(out)
 	rendertest.OK(t, e.cmd.Start())
 	t.Cleanup(func() { e.cmd.Process.Kill(); e.cmd.Wait() })
+	var workspace []object
+	for _, name := range folders {
+		workspace = append(workspace, object{"uri": e.uri(name), "name": name})
+	}
 	e.ask("initialize", object{
-		"rootUri":      e.uri(""),
-		"capabilities": object{"workspace": object{"workspaceEdit": object{"documentChanges": true, "resourceOperations": []string{"create"}}}, "textDocument": object{"publishDiagnostics": object{"relatedInformation": true}}},
+		"rootUri":          e.uri(""),
+		"workspaceFolders": workspace,
+		"capabilities":     object{"workspace": object{"workspaceEdit": object{"documentChanges": true, "resourceOperations": []string{"create"}}}, "textDocument": object{"publishDiagnostics": object{"relatedInformation": true}}},
 	})
 	e.notify("initialized", object{})
 	return e
@@ -226,7 +231,7 @@ func TestLSP(t *testing.T) {
 	if got := string(e.ask("textDocument/hover", at)); !strings.Contains(got, `spec.replicas as rendered:\n12\n`) {
 		t.Errorf("hover: %s", got)
 	}
-	if got := string(e.ask("textDocument/definition", at)); !strings.Contains(got, "policies/replicas.yaml") || !strings.Contains(got, `"line":17`) {
+	if got := string(e.ask("textDocument/definition", at)); !strings.Contains(got, "policies/replicas.yaml") || !strings.Contains(got, `"line":17`) || !strings.Contains(got, "apps/api/base/deployment.yaml") {
 		t.Errorf("definition: %s", got)
 	}
 	if got := string(e.ask("workspace/executeCommand", object{"command": "preadmit.explain", "arguments": []object{at}})); !strings.Contains(got, "verdict of validations[0]: fail, action deny") {

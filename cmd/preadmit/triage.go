@@ -287,6 +287,7 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
 func newLSPCommand(code *int) *cobra.Command {
 	var o triageOptions
+	var settings string
 	cmd := &cobra.Command{
 		Use:   "lsp [PATH ...]",
 		Short: "Show the results in an editor: a language server on standard input and output",
@@ -295,13 +296,14 @@ while a person types. An editor starts this; "preadmit help editors" has the set
 for Neovim and Helix, and there is an extension of VS Code.
 
 Open files are checked with their unsaved text, all others as saved. Changes to
-the configuration apply once it is saved. Hover shows the rule and the value after
-rendering, go to definition leads to the policy, and code actions fix a result,
-accept it in the suppressions file or explain it. A fix is offered once another
+the configuration apply once it is saved. Hover shows the rule, and what a value
+becomes after rendering. Go to definition leads to the policy, or to the other lines
+that make the value, and find references from a policy to what it matches. Code actions
+fix a result, accept it in the suppressions file or explain it. A fix is offered once another
 evaluation with it has proved that the result is gone and nothing else fails.
 
-One server checks one repository: that of the first folder that the editor opened.
-Each PATH, and each path of a flag, is relative to that folder.`,
+One server checks each repository that the editor has a folder of. Each PATH, and each
+path of a flag, is relative to every one of these folders.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if slices.Contains(args, "-") {
 				return errors.New("lsp can't read a path from standard input (-), because the editor uses it")
@@ -313,6 +315,9 @@ Each PATH, and each path of a flag, is relative to that folder.`,
 			if !isChild {
 				*code = lsp.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), lsp.Options{Version: version, Open: triage.Opener(args)})
 				return nil
+			}
+			if err := configureEditor(cmd.Flags(), args, settings); err != nil {
+				return err
 			}
 			configured := func() string {
 				_, _, node, err := configuration(cmd.Flags(), args)
@@ -328,5 +333,7 @@ Each PATH, and each path of a flag, is relative to that folder.`,
 		},
 	}
 	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&settings, triage.SettingsFlag, "", "settings of the editor, a `JSON` object")
+	ignored(cmd.Flags(), triage.SettingsFlag)
 	return cmd
 }

@@ -216,6 +216,23 @@ func (g *Graph) Recalled(u *render.Unit) bool {
 	return r != nil && r.recalled
 }
 
+// MayRead reports whether a file may be among those that a unit was rendered from. It is true for units
+// that the Graph did not render, and for those that a GitOps object deploys, whose values may come from
+// other units. g may be nil.
+func (g *Graph) MayRead(u *render.Unit, file string) bool {
+	if g == nil || u.Owner != nil {
+		return true
+	}
+	g.mu.Lock()
+	r := g.units[u]
+	g.mu.Unlock()
+	if r == nil {
+		return true
+	}
+	v, ok := r.seen()
+	return !ok || slices.ContainsFunc(v.reads, func(x read) bool { return x.name == file })
+}
+
 // Save writes new entries to the store. The caller must not look up origins of fields afterwards.
 func (g *Graph) Save() {
 	g.claims.save()

@@ -36,7 +36,7 @@ type decidedChange struct {
 
 // NewDecision returns a Decision about the creation of an object.
 func NewDecision(in *load.Input, s engines.Options, set *engines.Set, object *render.Object) *Decision {
-	set.Chain.Secrets = secretsOf(in).at
+	set.Chain.Secrets = SecretsOf(in)
 	return &Decision{Engines: set, Trusted: in, Request: s.By(policy.Requests(nil, []*render.Object{object}))[0], tree: in.Tree}
 }
 
@@ -76,7 +76,7 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 				return err
 			}
 		}
-		d.Engines.Chain.Secrets = secretsOf(b.in, to).at
+		d.Engines.Chain.Secrets = SecretsOf(b.in, to)
 		d.Trusted.Tree = in.Tree // used to name files in reports
 		err = d.Engines.Chain.StoreOld(ctx, made)
 		d.Request = made[0]

@@ -36,6 +36,14 @@ func ReviewPolicies(ctx context.Context, o *Options, in *load.Input, whole bool)
 		if err := j.all(ctx, o, there, s); err != nil {
 			return err
 		}
+		if j.Engines.Cluster == nil { // all results were cached, so nothing is compiled
+			set, err := engines.New(there, there, s)
+			if err != nil {
+				return err
+			}
+			set.Chain.Secrets = SecretsOf(there)
+			j.Engines = set
+		}
 		parts = append(parts, clusterPart{there, j.Engines, s.By(allRequests(there.Head))})
 		return nil
 	})

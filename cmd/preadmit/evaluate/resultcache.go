@@ -39,7 +39,7 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, r *
 		if e.Engines, err = engines.New(in, trusted, s); err != nil {
 			return err
 		}
-		e.Engines.Chain.Secrets = secretsOf(in, trusted).at
+		e.Engines.Chain.Secrets = SecretsOf(in, trusted)
 		if known != nil {
 			e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -19,8 +20,8 @@ type line struct {
 // secretLines are the values that Secrets hold, by the line of each.
 type secretLines map[line][]string
 
-// secretsOf returns the values of the Secrets in the trees of the inputs.
-func secretsOf(inputs ...*load.Input) secretLines {
+// SecretsOf returns what the Secrets in the trees of the inputs hold.
+func SecretsOf(inputs ...*load.Input) policy.Secrets {
 	all := make(secretLines)
 	for _, in := range inputs {
 		for _, o := range slices.Concat(render.Objects(in.Head), render.Objects(in.Context)) {
@@ -32,7 +33,7 @@ func secretsOf(inputs ...*load.Input) secretLines {
 	for _, texts := range all { // the longest first, since one may be part of another
 		slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	}
-	return all
+	return all.at
 }
 
 func (s secretLines) add(o *render.Object) {

@@ -13,13 +13,14 @@ import (
 
 const (
 	settle       = 150 * time.Millisecond // an evaluation starts after this time without a change
+	rest         = 500 * time.Millisecond // policies are inspected after this time without a change
 	showProgress = 700 * time.Millisecond // progress of shorter evaluations is not shown
 	watchAgain   = 5 * time.Second        // watch again after an error
 )
 
 // changed starts a new evaluation and cancels the running one, except the first: its renderings are
 // cached and make the next ones fast.
-func (s *server) changed() {
+func (s *repository) changed() {
 	s.state.Lock()
 	if s.stale != nil {
 		s.stale()
@@ -32,7 +33,7 @@ func (s *server) changed() {
 }
 
 // keepEvaluating evaluates after each change.
-func (s *server) keepEvaluating(ctx context.Context) {
+func (s *repository) keepEvaluating(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
 			if err := s.host.Watch(ctx); err != nil {
@@ -70,7 +71,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // evaluate evaluates once, and publishes the findings unless they are stale by then.
-func (s *server) evaluate(ctx context.Context) {
+func (s *repository) evaluate(ctx context.Context) {
 	ctx, stale := context.WithCancel(ctx)
 	defer stale()
 	s.state.Lock()
@@ -82,23 +83,45 @@ func (s *server) evaluate(ctx context.Context) {
 	found, err := s.host.Evaluate(ctx, s.texts(), tell)
 	done()
 	s.state.Lock()
-	defer s.state.Unlock()
-	s.stale = nil
 	switch {
 	case ctx.Err() != nil:
-		return
 	case err != nil:
-		found = s.failed(err)
+		s.publish(s.failed(err))
 	default:
-		s.findings, s.shown = s.settled(found), ""
-		found = s.findings
+		s.findings, s.shown, s.stale = s.settled(found), "", stale
+		s.publish(s.findings)
 	}
-	s.publish(found)
+	s.state.Unlock()
+	if err == nil {
+		s.inspect(ctx)
+	}
+	s.state.Lock()
+	s.stale = nil
+	s.state.Unlock()
+}
+
+// inspect publishes problems of the policies in open files, unless something changes meanwhile.
+func (s *repository) inspect(ctx context.Context) {
+	if pause(ctx, rest); ctx.Err() != nil {
+		return
+	}
+	texts := s.texts()
+	problems, err := s.host.Inspect(ctx, texts)
+	s.state.Lock()
+	defer s.state.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.log(Warning, err.Error())
+	}
+	s.problems = problems
+	s.publish(s.findings)
 }
 
 // settled returns the findings to publish. While an open document can't be parsed,
 // files that are not open keep their previous findings.
-func (s *server) settled(found []Finding) []Finding {
+func (s *repository) settled(found []Finding) []Finding {
 	open := func(f Finding) bool { return s.docs[f.File] != nil }
 	if s.findings == nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Broken && open(f) }) {
 		return append([]Finding{}, found...)
@@ -109,7 +132,7 @@ func (s *server) settled(found []Finding) []Finding {
 
 // failed returns the findings of the last evaluation and, if the error names a line, a finding for
 // it. An error that is not visible in an open document is shown once as a message.
-func (s *server) failed(err error) []Finding {
+func (s *repository) failed(err error) []Finding {
 	text, found := err.Error(), slices.Clone(s.findings)
 	seen := text == s.shown
 	if m := placed.FindStringSubmatch(text); m != nil {
@@ -119,7 +142,9 @@ func (s *server) failed(err error) []Finding {
 		seen = seen || s.docs[m[1]] != nil
 	}
 	if !seen {
-		s.shown = text
+		if s.shown = text; len(s.repositories) > 1 {
+			text = s.root.real + ": " + text
+		}
 		s.show(Error, text)
 	}
 	return found
@@ -129,8 +154,9 @@ func (s *server) failed(err error) []Finding {
 var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
 
 // publish sends the diagnostics of each file whose diagnostics have changed since they
-// were last sent.
-func (s *server) publish(found []Finding) {
+// were last sent. Problems of policies are added for files that are open.
+func (s *repository) publish(found []Finding) {
+	found = append(slices.Clip(found), slices.DeleteFunc(slices.Clone(s.problems), func(f Finding) bool { return s.docs[f.File] == nil })...)
 	files := make(map[string][]diagnostic)
 	for uri := range s.sent {
 		files[uri] = []diagnostic{}
@@ -158,7 +184,7 @@ func (s *server) publish(found []Finding) {
 	}
 }
 
-func (s *server) diagnostic(f *Finding) diagnostic {
+func (s *repository) diagnostic(f *Finding) diagnostic {
 	d := diagnostic{Range: f.Range, Severity: f.Severity, Code: f.Rule, Source: "preadmit", Message: f.Message}
 	if f.URL != "" {
 		d.CodeDescription = &codeDescription{f.URL}

@@ -4,13 +4,15 @@
 // [Serve] reads the editor's messages and answers them. It does not evaluate policies itself: a
 // [Host] evaluates the repository, with the unsaved text of open documents, and returns [Finding]s
 // with their ranges. Serve evaluates again when a document or a file changed, and ends an
-// evaluation that became stale.
+// evaluation that became stale. Each repository among the editor's folders has a Host.
 //
-// wire.go reads and writes messages, position.go converts positions and file names, evaluate.go
-// evaluates and publishes findings, and requests.go answers requests about a line.
+// wire.go reads and writes messages, position.go converts positions and file names, folders.go finds
+// the repositories, evaluate.go evaluates and publishes findings, and requests.go answers requests
+// about a line.
 package lsp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,8 +35,19 @@ type Host interface {
 	// Fix returns the changes of files that remove the finding, each proved by another evaluation. It
 	// returns none if a file has changed since the last evaluation.
 	Fix(ctx context.Context, f *Finding, texts map[string]string) ([]Fix, error)
+	// Uses returns what the value at a place becomes. It returns nil if no field comes from there, or if
+	// the file has changed since the last evaluation.
+	Uses(ctx context.Context, at Place, texts map[string]string) (*Uses, error)
+	// Matches returns the places of all that a policy or rule matches, if it begins on the line of a place.
+	Matches(ctx context.Context, at Place, texts map[string]string) ([]Place, error)
+	// Inspect returns problems of the policies in open files.
+	Inspect(ctx context.Context, texts map[string]string) ([]Finding, error)
+	// Configure replaces the settings of the editor for the next evaluation, as a JSON object.
+	Configure(settings string)
 	// Accept returns the suppressions file before and after a suppression is added.
 	Accept(ctx context.Context, s policy.Suppression, texts map[string]string) (*Change, error)
+	// Close frees what the host holds. It is not used afterwards.
+	Close()
 }
 
 // Progress describes the progress of an evaluation.
@@ -85,6 +98,15 @@ type Change struct {
 	New           bool // there is no such file yet
 }
 
+// Uses are the fields of rendered objects that a value determines.
+type Uses struct {
+	Range  Range
+	Fields []string // the first ones, such as "`/spec/replicas: 3` of Deployment shop/api (unit apps/api)"
+	More   int      // the number of others
+	Note   string   // why there may be fields that are not counted; "" if there are none
+	Places []Place  // other lines that determine these fields, such as those of templates and patches
+}
+
 // Options are the settings of a server.
 type Options struct {
 	Version string
@@ -97,18 +119,14 @@ type Options struct {
 type server struct {
 	Options
 	writer
-	host     Host
-	root     root
-	encoding Encoding
-	client   initializeParams
-	wake     chan struct{} // something changed
+	encoding     Encoding
+	client       initializeParams
+	folders      []string      // directories that the editor has open
+	repositories []*repository // nil before initialize; none lies in another
+	settings     string        // of the editor, "" for none
+	started      bool          // repositories are evaluated
 
-	state     sync.Mutex
-	docs      map[string]*document // by name in the repository
-	findings  []Finding
-	sent      map[string]string // the diagnostics that the editor has, by URI
-	stale     context.CancelFunc
-	shown     string // the last error that was shown
+	state     sync.Mutex // guards the repositories too
 	requests  map[string]context.CancelFunc
 	asked     map[string]func(*message) // for each request to the editor, what its answer is passed to
 	number    int
@@ -121,8 +139,8 @@ type server struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 	ctx, stop := context.WithCancel(ctx)
 	s := &server{
-		Options: o, writer: writer{out: out}, wake: make(chan struct{}, 1), docs: make(map[string]*document),
-		sent: make(map[string]string), requests: make(map[string]context.CancelFunc), asked: make(map[string]func(*message)),
+		Options: o, writer: writer{out: out},
+		requests: make(map[string]context.CancelFunc), asked: make(map[string]func(*message)),
 	}
 	defer func() {
 		stop()
@@ -157,22 +175,42 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 
 // notified handles a notification. An invalid one is logged.
 func (s *server) notified(ctx context.Context, m *message) {
-	if s.host == nil {
+	if s.repositories == nil {
 		return // required by the specification
 	}
 	var err error
 	switch m.Method {
 	case "initialized":
-		go s.keepEvaluating(ctx)
-		s.changed()
+		s.started = true
+		s.evaluateAll(ctx)
 	case "textDocument/didOpen":
-		err = take(m, s.opened)
+		err = take(m, func(p *didOpenParams) error {
+			return s.withDocument(p.TextDocument.URI, func(r *repository) error { return r.opened(p) })
+		})
 	case "textDocument/didChange":
-		err = take(m, s.edited)
+		err = take(m, func(p *didChangeParams) error {
+			return s.withDocument(p.TextDocument.URI, func(r *repository) error { return r.edited(p) })
+		})
 	case "textDocument/didClose":
-		err = take(m, s.closed)
-	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
-		s.changed()
+		err = take(m, func(p *documentParams) error {
+			return s.withDocument(p.TextDocument.URI, func(r *repository) error { return r.closed(p) })
+		})
+	case "textDocument/didSave":
+		err = take(m, func(p *documentParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				r.changed()
+			}
+			return nil
+		})
+	case "workspace/didChangeWatchedFiles":
+		s.evaluateAll(ctx)
+	case "workspace/didChangeConfiguration":
+		if err = take(m, func(p *configurationParams) error { return s.configure(p.Settings) }); err == nil {
+			s.evaluateAll(ctx)
+		}
+	case "workspace/didChangeWorkspaceFolders":
+		err = take(m, s.changeFolders)
+		s.evaluateAll(ctx)
 	case "$/cancelRequest":
 		err = take(m, s.cancel)
 	}
@@ -229,12 +267,19 @@ type document struct {
 	text    string
 }
 
-func (s *server) opened(p *didOpenParams) error {
+func (s *repository) opened(p *didOpenParams) error {
 	doc := p.TextDocument
 	return s.keep(doc.textDocument, func(string) string { return doc.Text })
 }
 
-func (s *server) edited(p *didChangeParams) error {
+func (s *repository) edited(p *didChangeParams) error {
+	name, err := s.root.name(p.TextDocument.URI)
+	s.state.Lock()
+	known := s.docs[name] != nil
+	s.state.Unlock()
+	if err == nil && !known && len(p.ContentChanges) > 0 && p.ContentChanges[0].Range != nil {
+		return nil // the text was too large, or in no folder when it was opened
+	}
 	return s.keep(p.TextDocument, func(text string) string {
 		for _, c := range p.ContentChanges {
 			if text = s.encoding.apply(text, c); len(text) > maxTexts {
@@ -247,7 +292,7 @@ func (s *server) edited(p *didChangeParams) error {
 
 // keep stores a document's text after a change. If the documents become too large, this one is
 // evaluated as saved.
-func (s *server) keep(doc textDocument, change func(string) string) error {
+func (s *repository) keep(doc textDocument, change func(string) string) error {
 	name, err := s.root.name(doc.URI)
 	if err != nil {
 		return err
@@ -272,7 +317,7 @@ func (s *server) keep(doc textDocument, change func(string) string) error {
 	return err
 }
 
-func (s *server) closed(p *struct{ TextDocument textDocument }) error {
+func (s *repository) closed(p *documentParams) error {
 	name, err := s.root.name(p.TextDocument.URI)
 	if err != nil {
 		return err
@@ -284,8 +329,35 @@ func (s *server) closed(p *struct{ TextDocument textDocument }) error {
 	return nil
 }
 
+// maxSettings limits the size of the editor's settings, which become an argument of a process.
+const maxSettings = 64 << 10
+
+// configure takes settings of the editor: those below the key preadmit, or all if there is no such key.
+// Without any, which some editors send at first, the settings stay.
+func (s *server) configure(given json.RawMessage) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(given, &all); err == nil && len(all) == 0 {
+		return nil
+	}
+	if own, ok := all["preadmit"]; ok {
+		given = own
+	}
+	if string(given) == "null" {
+		return nil
+	}
+	var settings bytes.Buffer
+	if err := json.Compact(&settings, given); err != nil || settings.Bytes()[0] != '{' || settings.Len() > maxSettings {
+		return fmt.Errorf("settings are an object of at most %d KiB, with the keys of .preadmit/config.yaml", maxSettings>>10)
+	}
+	s.settings = settings.String()
+	for _, r := range s.repositories {
+		r.host.Configure(s.settings)
+	}
+	return nil
+}
+
 // texts returns the texts of the open documents by their names.
-func (s *server) texts() map[string]string {
+func (s *repository) texts() map[string]string {
 	s.state.Lock()
 	defer s.state.Unlock()
 	all := make(map[string]string, len(s.docs))
@@ -296,7 +368,7 @@ func (s *server) texts() map[string]string {
 }
 
 // uriOf returns the URI that the editor uses for a file.
-func (s *server) uriOf(name string) string {
+func (s *repository) uriOf(name string) string {
 	if d := s.docs[name]; d != nil {
 		return d.uri
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +24,14 @@ import (
 
 // A fakeHost finds the word bad in texts.
 type fakeHost struct {
-	mu      sync.Mutex
-	err     error
-	block   chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
-	blocked chan struct{} // if set, receives a value when an evaluation begins to wait
-	stopped int           // evaluations that were ended
-	accepts []Acceptance  // of each finding
+	mu       sync.Mutex
+	err      error
+	block    chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
+	blocked  chan struct{} // if set, receives a value when an evaluation begins to wait
+	stopped  int           // evaluations that were ended
+	accepts  []Acceptance  // of each finding
+	closed   atomic.Bool
+	settings chan string // what Configure gets
 }
 
 func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
@@ -81,6 +84,37 @@ func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string
 	}
 	return &Change{File: "accepted.yaml", After: "it\n"}, nil
 }
+
+// Uses says that good becomes better, and Matches that something on its line matches.
+func (h *fakeHost) Uses(_ context.Context, at Place, texts map[string]string) (*Uses, error) {
+	i := strings.Index(texts[at.File], "good")
+	if i < 0 {
+		return nil, nil
+	}
+	r := Range{UTF16.positionAt(texts[at.File], i), UTF16.positionAt(texts[at.File], i+4)}
+	return &Uses{Range: r, Fields: []string{"better"}, More: 2, Places: []Place{{File: at.File, Range: r}, {File: at.File, Range: r}, {File: "../b"}}}, nil
+}
+
+func (h *fakeHost) Matches(_ context.Context, at Place, texts map[string]string) ([]Place, error) {
+	if strings.Contains(texts[at.File], "policy") {
+		return []Place{{File: "c.yaml"}}, nil
+	}
+	return nil, nil
+}
+
+// Inspect finds the word poor in texts.
+func (h *fakeHost) Inspect(_ context.Context, texts map[string]string) (found []Finding, err error) {
+	for name, text := range texts {
+		if strings.Contains(text, "poor") {
+			found = append(found, Finding{Place: Place{File: name}, Severity: Warning, Message: "this is poor"}, Finding{Place: Place{File: "closed.yaml"}, Message: "not open"})
+		}
+	}
+	return found, nil
+}
+
+func (h *fakeHost) Close() { h.closed.Store(true) }
+
+func (h *fakeHost) Configure(settings string) { h.settings <- settings }
 
 func (h *fakeHost) Fix(_ context.Context, f *Finding, texts map[string]string) ([]Fix, error) {
 	text := texts[f.File]
@@ -206,6 +240,190 @@ func TestConversation(t *testing.T) {
 	if code := <-c.end; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestPlacesOfValues holds what hover, definition and references answer about a value and a policy, and
+// that problems of policies are shown as long as their file is open.
+func TestPlacesOfValues(t *testing.T) {
+	t.Parallel()
+	c := started(t, &fakeHost{})
+	c.open("a.yaml", "bad\n😀: good, poor\n")
+	c.published() // bad
+	if p := c.published(); len(p.Diagnostics) != 2 || p.Diagnostics[1].Message != "this is poor" || p.Diagnostics[1].Severity != Warning {
+		t.Errorf("%+v", p)
+	}
+	const at = `{"textDocument":{"uri":"file:///repo/%s"},"position":{"line":%d,"character":5},"context":{}}`
+	ask := func(method, file string, line int) string {
+		return string(c.ask("textDocument/"+method, fmt.Sprintf(at, file, line)).Result)
+	}
+	const good = `{"start":{"line":1,"character":4},"end":{"line":1,"character":8}}`
+	if got := ask("hover", "a.yaml", 1); got != `{"contents":{"kind":"plaintext","value":"becomes better\nand 2 more"},"range":`+good+`}` {
+		t.Error(got)
+	}
+	if got := ask("hover", "a.yaml", 0); !strings.Contains(got, `all about bad\n\n---\n\nbecomes better`) {
+		t.Error(got)
+	}
+	for _, method := range []string{"definition", "references"} {
+		if got := ask(method, "a.yaml", 1); got != `[{"uri":"file:///repo/a.yaml","range":`+good+`}]` {
+			t.Error(got)
+		}
+	}
+	c.open("b.yaml", "policy\n")
+	if got := ask("references", "b.yaml", 0); !strings.Contains(got, "c.yaml") {
+		t.Error(got)
+	}
+	if got := ask("definition", "b.yaml", 0); got != "[]" {
+		t.Error(got)
+	}
+	c.notify("textDocument/didClose", `{"textDocument":{"uri":"file:///repo/a.yaml"}}`)
+	if p := c.published(); p.URI != "file:///repo/a.yaml" || len(p.Diagnostics) != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestFolders holds that each repository among the editor's folders has a host, which ends with its last
+// folder, that a repository in another one is a part of that, and that documents move with folders.
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	fromEditor, in := io.Pipe()
+	out, toEditor, err := os.Pipe() // has a buffer, so that neither side waits for the other
+	rendertest.OK(t, err)
+	var mu sync.Mutex
+	opened := make(map[string][]*fakeHost)
+	live := func(dir string) (h *fakeHost) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, x := range opened[dir] {
+			if !x.closed.Load() {
+				if h != nil {
+					t.Errorf("%s has two hosts", dir)
+				}
+				h = x
+			}
+		}
+		return h
+	}
+	c := &client{t: t, in: in, out: newReader(out), end: make(chan int, 1)}
+	go func() {
+		c.end <- Serve(context.Background(), fromEditor, toEditor, Options{Open: func(folder string, _ Encoding, _ func(string)) (Host, string, error) {
+			if strings.Contains(folder, "gone") {
+				return nil, "", errors.New("there is no such folder")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			dir := strings.TrimSuffix(folder, "/sub")
+			h := &fakeHost{settings: make(chan string, 9)}
+			opened[dir] = append(opened[dir], h)
+			return h, dir, nil
+		}})
+		toEditor.Close()
+	}()
+	folders := func(names ...string) string {
+		all := []string{}
+		for _, name := range names {
+			all = append(all, fmt.Sprintf(`{"uri":"file:///%s","name":""}`, name))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	open := func(name, text string) {
+		c.notify("textDocument/didOpen", fmt.Sprintf(`{"textDocument":{"uri":"file:///%s","version":1,"text":%q}}`, name, text))
+	}
+	move := func(added, removed string) {
+		c.notify("workspace/didChangeWorkspaceFolders", `{"event":{"added":`+added+`,"removed":`+removed+`}}`)
+	}
+	published := func(uri string, n int) {
+		t.Helper()
+		if p := c.published(); p.URI != "file:///"+uri || len(p.Diagnostics) != n {
+			t.Errorf("%+v, want %d in %s", p, n, uri)
+		}
+	}
+	c.raw(`{"id":"x","method":"initialize","params":{"workspaceFolders":` + folders("a", "b", "b/sub", "b/c", "gone") + `}}`)
+	if m := c.until(func(m *message) bool { return m.Method == "window/showMessage" }); !strings.Contains(string(m.Params), "/gone: there is no such folder") {
+		t.Errorf("%s", m.Params)
+	}
+	if m := c.until(func(m *message) bool { return string(m.ID) == `"x"` }); m.Error != nil {
+		t.Fatal(m.Error)
+	}
+	c.notify("initialized", "{}")
+	open("a/x.yaml", "bad\n")
+	published("a/x.yaml", 1)
+	open("b/c/x.yaml", "bad\n")
+	published("b/c/x.yaml", 1)
+	open("d/x.yaml", "bad\n")
+	c.until(func(m *message) bool { return strings.Contains(string(m.Params), "is in no folder of the editor") })
+	c.notify("workspace/didChangeConfiguration", `{"settings":{"pack":[]}}`)
+	b := live("/b")
+	if live("/b/c") != nil || live("/a") == nil || b == nil {
+		t.Fatal("the repository in another one has a host, or the others have none")
+	}
+	for _, h := range []*fakeHost{live("/a"), b} {
+		if got := <-h.settings; got != `{"pack":[]}` {
+			t.Error(got)
+		}
+	}
+
+	move("[]", folders("b")) // its other folder stays
+	move(folders("d"), folders("a"))
+	published("a/x.yaml", 0)
+	open("d/y.yaml", "bad\n")
+	published("d/y.yaml", 1)
+	c.notify("textDocument/didChange", `{"textDocument":{"uri":"file:///d/x.yaml","version":2},"contentChanges":[{"range":{"start":{"line":0,"character":0},"end":{"line":0,"character":0}},"text":"bad "}]}`)
+	if live("/a") != nil || live("/b") != b || live("/d") == nil {
+		t.Fatal("the wrong hosts are closed")
+	}
+	if got := <-live("/d").settings; got != `{"pack":[]}` {
+		t.Error(got)
+	}
+	move(folders("b/c"), folders("b/sub", "b/c")) // now by itself, with its document
+	published("b/c/x.yaml", 0)
+	published("b/c/x.yaml", 1)
+	if got := c.ask("textDocument/hover", `{"textDocument":{"uri":"file:///b/c/x.yaml"},"position":{}}`); !strings.Contains(string(got.Result), "all about bad") {
+		t.Errorf("%s", got.Result)
+	}
+	if live("/b") != nil {
+		t.Error("a repository without a folder has a host")
+	}
+	c.ask("shutdown", "null")
+	c.notify("exit", "null")
+	if code := <-c.end; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestSettings holds which settings the host gets, and which ones are a message.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	h := &fakeHost{settings: make(chan string, 1)}
+	c := newClient(t, h)
+	c.ask("initialize", `{"rootUri":"file:///repo","initializationOptions":{"preadmit": {"a": 1.30}}}`)
+	if got := <-h.settings; got != `{"a":1.30}` {
+		t.Error(got)
+	}
+	for given, want := range map[string]string{
+		`{"pack": ["x"]}`: `{"pack":["x"]}`, `{"preadmit": {}, "yaml": {"a": 1}}`: "{}",
+		`null`: "", `{}`: "", `{"preadmit": null}`: "",
+		`[]`: "!", `"x"`: "!", `{"preadmit": 3}`: "!", `{"a": "` + strings.Repeat("x", maxSettings) + `"}`: "!",
+	} {
+		c.notify("workspace/didChangeConfiguration", `{"settings":`+given+`}`)
+		if want == "!" {
+			c.until(func(m *message) bool { return strings.Contains(string(m.Params), "settings are an object") })
+			continue
+		}
+		c.ask("textDocument/hover", `{"textDocument":{"uri":"file:///repo/a.yaml"}}`)
+		got := ""
+		select {
+		case got = <-h.settings:
+		default:
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	c = newClient(t, h)
+	c.raw(`{"id":"0","method":"initialize","params":{"rootUri":"file:///repo","initializationOptions":[]}}`)
+	c.until(func(m *message) bool {
+		return m.Method == "window/showMessage" && strings.Contains(string(m.Params), "initializationOptions: settings are an object")
+	})
 }
 
 // TestKindsOfActions holds that an editor can ask for some actions of a line only.

@@ -41,6 +41,11 @@ func (e Encoding) Character(line string, column int) int {
 	return n
 }
 
+// Column is the inverse of Character.
+func (e Encoding) Column(line string, character int) int {
+	return utf8.RuneCountInString(line[:e.offset(line, character)]) + 1
+}
+
 // offset returns the byte offset of a character in a line: the start of its code point, or the
 // line's end.
 func (e Encoding) offset(line string, character int) int {

@@ -31,6 +31,12 @@ func TestCharacter(t *testing.T) {
 		if got != c.utf16 {
 			t.Errorf("%q column %d: character %d in UTF-16, want %d", c.line, c.column, got, c.utf16)
 		}
+		for _, e := range []Encoding{UTF8, UTF16} {
+			want := min(c.column, utf8.RuneCountInString(c.line)+1)
+			if back := e.Column(c.line, e.Character(c.line, c.column)); back != want {
+				t.Errorf("%q: column %d is %d after its character in %s", c.line, want, back, e)
+			}
+		}
 		if at, back := UTF16.offset(c.line, got), UTF16.offset(c.line, got+1); at != c.offset || back != c.back {
 			t.Errorf("%q character %d: offset %d and %d behind it, want %d and %d", c.line, got, at, back, c.offset, c.back)
 		}

@@ -1,7 +1,6 @@
 package lsp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +17,7 @@ func (s *server) request(ctx context.Context, m *message) {
 		s.respond(m.ID, s.capabilities(), err)
 		return
 	}
-	if s.host == nil {
+	if s.repositories == nil {
 		s.respond(m.ID, nil, failf(serverNotInitialized, "%.100q comes before initialize", m.Method))
 		return
 	}
@@ -50,56 +49,34 @@ func (s *server) cancel(p *struct{ ID json.RawMessage }) error {
 }
 
 func (s *server) answer(ctx context.Context, m *message) (result any, err error) {
+	at := func(of func(*repository, context.Context, *textDocumentPositionParams) any) error {
+		return take(m, func(p *textDocumentPositionParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				result = of(r, ctx, p)
+			}
+			return nil
+		})
+	}
 	switch m.Method {
 	case "textDocument/hover":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.hover(p); return nil })
+		err = at((*repository).hover)
 	case "textDocument/definition":
-		err = take(m, func(p *textDocumentPositionParams) error { result = s.definition(p); return nil })
+		err = at((*repository).definition)
+	case "textDocument/references":
+		err = at((*repository).references)
 	case "textDocument/codeAction":
-		err = take(m, func(p *codeActionParams) error { result = s.actions(ctx, p); return nil })
+		err = take(m, func(p *codeActionParams) error {
+			if r := s.of(p.TextDocument.URI); r != nil {
+				result = r.actions(ctx, p)
+			}
+			return nil
+		})
 	case "workspace/executeCommand":
 		err = take(m, func(p *executeCommandParams) (err error) { result, err = s.execute(ctx, p); return err })
 	default:
 		err = failf(methodNotFound, "%.100q is not supported", m.Method)
 	}
 	return result, err
-}
-
-// initialize opens the repository of the editor's first folder.
-func (s *server) initialize(p *initializeParams) error {
-	if s.host != nil {
-		return failf(invalidRequest, "initialize comes twice")
-	}
-	folder, err := p.folder()
-	if err != nil {
-		return failf(invalidParams, "%v", err)
-	}
-	s.client, s.encoding = *p, UTF16
-	if slices.Contains(p.Capabilities.General.PositionEncodings, UTF8) {
-		s.encoding = UTF8
-	}
-	h, dir, err := s.Open(folder, s.encoding, func(text string) { s.log(Warning, text) })
-	if err != nil {
-		return failf(invalidParams, "%v", err)
-	}
-	s.host, s.root = h, newRoot(dir, cmp.Or(folder, dir))
-	for _, other := range p.WorkspaceFolders[min(1, len(p.WorkspaceFolders)):] {
-		s.log(Warning, fmt.Sprintf("one server checks one repository, here %s: %.200q needs another", dir, other.URI))
-	}
-	return nil
-}
-
-// folder returns the directory that the editor opened; "" if it names none.
-func (i *initializeParams) folder() (string, error) {
-	switch {
-	case len(i.WorkspaceFolders) > 0:
-		return pathOf(i.WorkspaceFolders[0].URI)
-	case i.RootURI != nil && *i.RootURI != "":
-		return pathOf(*i.RootURI)
-	case i.RootPath != nil:
-		return *i.RootPath, nil
-	}
-	return "", nil
 }
 
 const explainCommand = "preadmit.explain"
@@ -127,14 +104,16 @@ func (s *server) capabilities() any {
 			"textDocumentSync":       map[string]any{"openClose": true, "change": 2, "save": map[string]any{}},
 			"hoverProvider":          true,
 			"definitionProvider":     true,
+			"referencesProvider":     true,
 			"codeActionProvider":     map[string]any{"codeActionKinds": []string{fixKind, acceptKind, explainKind}},
 			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
+			"workspace":              map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
 		},
 	}
 }
 
 // at returns the findings on the lines of a range.
-func (s *server) at(doc textDocument, r Range) []Finding {
+func (s *repository) at(doc textDocument, r Range) []Finding {
 	name, err := s.root.name(doc.URI)
 	if err != nil {
 		return nil
@@ -150,30 +129,94 @@ func (s *server) at(doc textDocument, r Range) []Finding {
 	return all
 }
 
-func (s *server) on(p *textDocumentPositionParams) []Finding {
+func (s *repository) on(p *textDocumentPositionParams) []Finding {
 	return s.at(p.TextDocument, Range{p.Position, p.Position})
 }
 
-func (s *server) hover(p *textDocumentPositionParams) any {
+// hover describes the findings on a line, and what the value at the position becomes.
+func (s *repository) hover(ctx context.Context, p *textDocumentPositionParams) any {
 	var texts []string
-	found := s.on(p)
+	found, u := s.on(p), s.uses(ctx, p)
 	for i := range found {
 		texts = append(texts, found[i].Hover)
+	}
+	at := u.Range
+	if len(found) > 0 {
+		at = found[0].Range
+	}
+	if text := u.text(); text != "" {
+		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
 		return nil
 	}
-	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, found[0].Range}
+	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, at}
 }
 
-// definition returns the policy lines for the findings on a line.
-func (s *server) definition(p *textDocumentPositionParams) any {
-	all := []Location{}
+// uses returns what the value at a position becomes. It is empty if that is not known.
+func (s *repository) uses(ctx context.Context, p *textDocumentPositionParams) (u Uses) {
+	if found := answerOf(ctx, s, p, s.host.Uses); found != nil {
+		u = *found
+	}
+	return u
+}
+
+// answerOf asks the host about a position. After an error, which is logged, the answer is empty.
+func answerOf[T any](ctx context.Context, s *repository, p *textDocumentPositionParams, ask func(context.Context, Place, map[string]string) (T, error)) (answer T) {
+	name, err := s.root.name(p.TextDocument.URI)
+	if err == nil {
+		answer, err = ask(ctx, Place{File: name, Range: Range{p.Position, p.Position}}, s.texts())
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log(Warning, err.Error())
+	}
+	return answer
+}
+
+// text says what a value becomes.
+func (u *Uses) text() string {
+	var lines []string
+	for _, field := range u.Fields {
+		lines = append(lines, "becomes "+field)
+	}
+	if u.More > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", u.More))
+	}
+	if u.Note != "" {
+		lines = append(lines, u.Note)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// definition returns the policies of the findings on a line, and the other lines that determine the same
+// fields as the value at the position.
+func (s *repository) definition(ctx context.Context, p *textDocumentPositionParams) any {
+	var all []Place
 	for _, f := range s.on(p) {
-		if f.Policy == nil {
-			continue
+		if f.Policy != nil {
+			all = append(all, *f.Policy)
 		}
-		if at := (Location{s.root.uri(f.Policy.File), f.Policy.Range}); at.URI != "" && !slices.Contains(all, at) {
+	}
+	return s.locations(append(all, s.uses(ctx, p).Places...))
+}
+
+// references returns the places of what the policy or rule on a line matches, or else of the fields that
+// the value at the position determines.
+func (s *repository) references(ctx context.Context, p *textDocumentPositionParams) any {
+	matched := answerOf(ctx, s, p, s.host.Matches)
+	if len(matched) == 0 {
+		matched = s.uses(ctx, p).Places
+	}
+	return s.locations(matched)
+}
+
+// locations returns the places in the repository, each once.
+func (s *repository) locations(places []Place) []Location {
+	s.state.Lock()
+	defer s.state.Unlock()
+	all := []Location{}
+	for _, p := range places {
+		if at := (Location{s.uriOf(p.File), p.Range}); at.URI != "" && !slices.Contains(all, at) {
 			all = append(all, at)
 		}
 	}
@@ -184,7 +227,7 @@ func (s *server) definition(p *textDocumentPositionParams) any {
 const maxFixed = 10
 
 // actions returns for each finding the edits that fix it or accept it, and a command that explains it.
-func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
+func (s *repository) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
 	texts := s.texts()
 	found := s.at(p.TextDocument, p.Range)
@@ -229,7 +272,7 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 
 // editOf converts changes to an edit that the editor supports. An editor that can't create files
 // on request creates them itself. It returns nil if a file is outside of the repository.
-func (s *server) editOf(changes ...Change) *workspaceEdit {
+func (s *repository) editOf(changes ...Change) *workspaceEdit {
 	s.state.Lock()
 	defer s.state.Unlock()
 	can := s.client.Capabilities.Workspace.WorkspaceEdit
@@ -272,11 +315,15 @@ func (s *server) execute(ctx context.Context, p *executeCommandParams) (string, 
 		_ = json.Unmarshal(p.Arguments[1], &rule)
 	}
 	var texts []string
-	for _, f := range s.on(&at) {
+	r := s.of(at.TextDocument.URI)
+	if r == nil {
+		return "", failf(invalidParams, "%.200q is in no folder of the editor", at.TextDocument.URI)
+	}
+	for _, f := range r.on(&at) {
 		if f.Result == nil || rule != "" && f.Rule != rule {
 			continue
 		}
-		text, err := s.host.Explain(ctx, &f, s.texts())
+		text, err := r.host.Explain(ctx, &f, r.texts())
 		if err != nil {
 			return "", err
 		}

@@ -174,6 +174,7 @@ type (
 		RootURI          *string           `json:"rootUri"`
 		RootPath         *string           `json:"rootPath"`
 		WorkspaceFolders []workspaceFolder `json:"workspaceFolders"`
+		Settings         json.RawMessage   `json:"initializationOptions"`
 		Capabilities     struct {
 			General struct {
 				PositionEncodings []Encoding `json:"positionEncodings"`
@@ -206,6 +207,20 @@ type (
 	textDocument struct {
 		URI     string `json:"uri"`
 		Version *int   `json:"version"`
+	}
+
+	configurationParams struct {
+		Settings json.RawMessage `json:"settings"`
+	}
+
+	foldersParams struct {
+		Event struct {
+			Added, Removed []workspaceFolder
+		} `json:"event"`
+	}
+
+	documentParams struct {
+		TextDocument textDocument `json:"textDocument"`
 	}
 
 	didOpenParams struct {

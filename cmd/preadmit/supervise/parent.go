@@ -28,6 +28,7 @@ const (
 // A parent runs children until one ends well.
 type parent struct {
 	args  []string
+	dir   string // working directory of the child; "" is that of this process
 	order Order
 	began time.Time
 	until time.Time // end of the run's time; zero until a child sends it
@@ -218,7 +219,7 @@ type child struct {
 }
 
 func (p *parent) start() (*child, error) {
-	proc, err := startProcess(p.args)
+	proc, err := startProcess(p.args, p.dir)
 	if err != nil {
 		return nil, err
 	}

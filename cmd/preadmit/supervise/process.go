@@ -29,12 +29,12 @@ var environment = []string{
 // child's garbage collector for the initialization.
 const CollectLate = "PREADMIT_COLLECT_LATE"
 
-func startProcess(args []string) (*process, error) {
+func startProcess(args []string, dir string) (*process, error) {
 	name, err := executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: &exec.Cmd{Path: name, Args: append([]string{Marker}, args...), SysProcAttr: attributes()}}
+	p := &process{cmd: &exec.Cmd{Path: name, Args: append([]string{Marker}, args...), Dir: dir, SysProcAttr: attributes()}}
 	p.cmd.Env = []string{"TZ=UTC"} // templates can print times in the local zone
 	for _, name := range environment {
 		if v, ok := os.LookupEnv(name); ok {

@@ -65,9 +65,9 @@ var (
 	errClosed = errors.New("it is over")
 )
 
-// NewService returns a Service for a command line. given is the child's
-// standard input. It fails if no child can be started.
-func NewService(args []string, stdin []byte) (*Service, error) {
+// NewService returns a Service for a command line in a directory; "" is that of this process. stdin is
+// the child's standard input. It fails if no child can be started.
+func NewService(dir string, args []string, stdin []byte) (*Service, error) {
 	if _, err := executable(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func NewService(args []string, stdin []byte) (*Service, error) {
 	if stdin == nil {
 		stdin = []byte{}
 	}
-	p := &parent{args: args, order: Order{Magic: Magic}, began: time.Now(), stdin: stdin, writesNothing: true}
+	p := &parent{args: args, dir: dir, order: Order{Magic: Magic}, began: time.Now(), stdin: stdin, writesNothing: true}
 	return &Service{p: p, waiting: make(map[uint32]*question)}, nil
 }
 

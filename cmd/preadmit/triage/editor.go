@@ -31,20 +31,22 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// Opener returns a function that returns the host for a folder of the editor, and makes the folder
-// the working directory.
+// Opener returns a function that returns the host for a folder of the editor, and the directory of its
+// repository. Paths are relative to the folder.
 func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, string, error) {
 	return func(folder string, e lsp.Encoding, log func(string)) (lsp.Host, string, error) {
 		if !supervise.CanServe() {
 			return nil, "", errors.New("no child process can be started")
 		}
-		if folder != "" {
-			if err := os.Chdir(folder); err != nil {
-				return nil, "", err
+		h := &editorHost{Remote: Remote{watcher: watcher{folder: folder}, line: os.Args[1:]}, encoding: e, log: log}
+		for _, p := range args {
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(folder, p)
 			}
+			h.args = append(h.args, p)
 		}
-		dir, err := load.Root(args)
-		return &editorHost{Remote: Remote{watcher: watcher{args: args}, line: os.Args[1:]}, encoding: e, log: log}, dir, err
+		dir, err := h.root()
+		return h, dir, err
 	}
 }
 
@@ -54,11 +56,12 @@ type editorHost struct {
 	Remote
 	encoding lsp.Encoding
 	log      func(string)
-	failed   atomic.Bool // the current child has ended before
+	failed   atomic.Bool // the current child has ended before, or has other settings
 }
 
 // Evaluate implements lsp.Host.
 func (e *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell func(lsp.Progress)) ([]lsp.Finding, error) {
+	e.opened(texts)
 	before, err := e.look()
 	if err != nil {
 		return nil, err
@@ -84,11 +87,14 @@ func (e *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell
 
 // evaluateAnew evaluates in a new child.
 func (e *editorHost) evaluateAnew(ctx context.Context, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
-	s, err := supervise.NewService(e.line, nil)
+	e.failed.Store(false)
+	e.mu.Lock()
+	line := e.line
+	e.mu.Unlock()
+	s, err := supervise.NewService(e.folder, line, nil)
 	if err != nil {
 		return err
 	}
-	e.failed.Store(false)
 	s.Died = func(why string) {
 		e.failed.Store(true)
 		e.log("the process that evaluates ended, and is started again: " + why)
@@ -144,6 +150,41 @@ func (e *editorHost) Fix(ctx context.Context, f *lsp.Finding, texts map[string]s
 	}), err
 }
 
+// Uses implements lsp.Host.
+func (e *editorHost) Uses(ctx context.Context, at lsp.Place, texts map[string]string) (u *lsp.Uses, err error) {
+	return u, e.askAbout(ctx, "uses", at, texts, &u)
+}
+
+// Matches implements lsp.Host.
+func (e *editorHost) Matches(ctx context.Context, at lsp.Place, texts map[string]string) (all []lsp.Place, err error) {
+	return all, e.askAbout(ctx, "matches", at, texts, &all)
+}
+
+// askAbout asks the child of the last evaluation about a place. Before the first one the answer is empty.
+func (e *editorHost) askAbout(ctx context.Context, what string, at lsp.Place, texts map[string]string, answer any) error {
+	if e.current() == nil {
+		return nil
+	}
+	return e.askNow(ctx, question{Do: what, File: at.File, At: at.Range.Start, Texts: texts}, answer)
+}
+
+// Inspect implements lsp.Host.
+func (e *editorHost) Inspect(ctx context.Context, texts map[string]string) (all []lsp.Finding, err error) {
+	return all, e.askNow(ctx, question{Do: "inspect", Texts: texts}, &all)
+}
+
+// Configure implements lsp.Host. The settings are a flag of the next child.
+func (e *editorHost) Configure(settings string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.line = slices.Clone(os.Args[1:])
+	e.line = slices.Insert(e.line, slices.Index(e.line, "lsp")+1, "--"+SettingsFlag+"="+settings)
+	e.failed.Store(true)
+}
+
+// SettingsFlag is the flag of lsp that gives a child the editor's settings.
+const SettingsFlag = "editor-settings"
+
 // Accept implements lsp.Host.
 func (e *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map[string]string) (c *lsp.Change, err error) {
 	if err = e.askNow(ctx, question{Do: "accept", Decisions: &tui.Decisions{Add: []policy.Suppression{x}}, Texts: texts}, &c); err == nil && c == nil {
@@ -183,6 +224,7 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	}
 	texts := maps.Clone(q.Texts)
 	delete(texts, h.configuration()) // flags are read from the file, so changes count once it is saved
+	h.opened(texts)
 	h.mu.Lock()
 	h.texts = texts
 	h.mu.Unlock()

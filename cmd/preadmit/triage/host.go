@@ -6,6 +6,7 @@
 //   - host.go: the Host; serve.go: the child's answers
 //   - remote.go: the screen's questions; editor.go: an editor's
 //   - fix.go: proved fixes, of findings that a person chooses
+//   - uses.go: what lines of files become, what policies match, and problems of policies
 //   - file.go: the suppressions file, and reports that were saved; watch.go: changes of files
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child
@@ -74,6 +75,7 @@ type Host struct {
 // A shownRun holds the results of one evaluation.
 type shownRun struct {
 	tree       *load.Tree
+	report     *report.Report
 	source     *report.Source
 	in         *load.Input
 	engines    *engines.Set
@@ -86,6 +88,8 @@ type shownRun struct {
 	memory     *load.Memory
 	finder     *fixes.Finder // of the same state of the tree; nil until a fix is asked for
 	fixes      map[fixes.Place][]lsp.Fix
+	using      sync.Mutex // guards used
+	used       *fileUses  // of the file that an editor asked about last; may be nil
 	objects    map[render.Key]*render.Object
 	old        map[render.Key]*render.Object // at the base
 }
@@ -159,7 +163,7 @@ func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Repor
 		return nil, nil, err
 	}
 	r, run := evaluate.NewReport(in, j), newTriageRun(in, j)
-	run.source, run.texts, run.whole = report.NewSource(r), o.Texts, !late
+	run.report, run.source, run.texts, run.whole = r, report.NewSource(r), o.Texts, !late
 	return r, run, nil
 }
 

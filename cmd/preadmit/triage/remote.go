@@ -43,7 +43,7 @@ const lookLimit = 2 * time.Minute
 func NewRemote(ctx context.Context, readOnly bool, args []string, stdin []byte, ed tui.EditorCommand) (*Remote, error) {
 	h := &Remote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: readOnly, fresh: true}
 	var err error
-	if h.service, err = supervise.NewService(h.line, stdin); err != nil {
+	if h.service, err = supervise.NewService("", h.line, stdin); err != nil {
 		return nil, err
 	}
 	err = h.ask(ctx, question{Do: "facts"}, &h.facts)
@@ -55,7 +55,9 @@ func NewRemote(ctx context.Context, readOnly bool, args []string, stdin []byte, 
 
 // Close ends the child.
 func (h *Remote) Close() {
-	h.current().Close()
+	if s := h.current(); s != nil {
+		s.Close()
+	}
 }
 
 // current returns the service of the last evaluation.
@@ -102,7 +104,7 @@ func (h *Remote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report
 	h.fresh = false
 	h.mu.Unlock()
 	if !fresh {
-		if s, err = supervise.NewService(h.line, h.stdin); err != nil {
+		if s, err = supervise.NewService("", h.line, h.stdin); err != nil {
 			return nil, err
 		}
 	}

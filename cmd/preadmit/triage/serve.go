@@ -30,6 +30,7 @@ type question struct {
 	// in which it counts columns.
 	Texts    map[string]string `json:"texts,omitempty"`
 	Encoding lsp.Encoding      `json:"encoding,omitempty"`
+	At       lsp.Position      `json:"at,omitzero"` // in File
 }
 
 // facts are the facts that the parent needs before it starts.
@@ -126,6 +127,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	case "fixes":
 		all, err := h.fixes(ctx, q)
 		return asJSON(all, err)
+	case "inspect":
+		all, err := h.inspect(ctx, q)
+		return asJSON(all, err)
 	case "propose":
 		c, err := h.Propose(*q.Decisions)
 		return asJSON(c, err)
@@ -191,6 +195,18 @@ func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	case "explain":
 		text, err := h.Explain(ctx, q.Result)
 		return asJSON(text, err)
+	case "uses", "matches":
+		h.mu.Lock()
+		run := h.run
+		h.mu.Unlock()
+		if run == nil {
+			return nil, errors.New("nothing is rendered yet")
+		}
+		if q.Do == "matches" {
+			return asJSON(h.matches(run, q), nil)
+		}
+		u, err := h.uses(ctx, run, q)
+		return asJSON(u, err)
 	case "real":
 		file, err := h.real(q.File)
 		return asJSON(file, err)

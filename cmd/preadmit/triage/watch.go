@@ -5,10 +5,12 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/render/disk"
 )
 
 // A stamp is a hash of the names, sizes and times of all files that a run reads.
@@ -22,12 +24,21 @@ const (
 
 // A watcher notices when files change.
 type watcher struct {
-	args  []string
-	saved string // the saved report that is shown instead of evaluating
+	folder string // of an editor; "" is the working directory
+	args   []string
+	saved  string // the saved report that is shown instead of evaluating
 
 	watched sync.Mutex
-	stamp   stamp // of the files when the last evaluation began
-	looked  bool  // stamp is set
+	stamp   stamp             // of the files when the last evaluation began
+	looked  bool              // stamp is set
+	open    map[string]string // texts of open files of an editor
+}
+
+// opened records the files that an editor has open: what it writes beside them changes nothing.
+func (w *watcher) opened(texts map[string]string) {
+	w.watched.Lock()
+	defer w.watched.Unlock()
+	w.open = texts
 }
 
 // begun records the state of the files that an evaluation read.
@@ -37,9 +48,17 @@ func (w *watcher) begun(before stamp) {
 	w.stamp, w.looked = before, true
 }
 
+// root returns the directory of the repository.
+func (w *watcher) root() (string, error) {
+	if w.folder != "" {
+		return disk.Root(w.folder, w.args)
+	}
+	return load.Root(w.args)
+}
+
 // look returns the stamp of the repository and of a saved report.
 func (w *watcher) look() (stamp, error) {
-	dir, err := load.Root(w.args)
+	dir, err := w.root()
 	if err != nil {
 		return 0, err
 	}
@@ -47,6 +66,9 @@ func (w *watcher) look() (stamp, error) {
 	if w.saved != "" && w.saved != "-" {
 		dirs = append(dirs, w.saved)
 	}
+	w.watched.Lock()
+	open := w.open
+	w.watched.Unlock()
 	hash := fnv.New64a()
 	n := 0
 	for _, dir := range dirs {
@@ -59,6 +81,9 @@ func (w *watcher) look() (stamp, error) {
 			}
 			if n++; n > watchFiles {
 				return fs.SkipAll
+			}
+			if name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(p, dir)), "/"); disk.IsByproduct(name, open) {
+				return nil
 			}
 			stampFile(hash, p, d)
 			return nil

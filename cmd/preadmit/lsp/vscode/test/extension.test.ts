@@ -92,15 +92,18 @@ test('findings are shown by rule and by file, at their lines', async () => {
   const f = await theFinding('max-replicas/validations[0]', patch);
   assert.deepEqual([f.line, f.character, f.severity, f.message.split('\n')[0]], [13, 9, 0, 'at most 10 replicas are allowed']);
   await theFinding('team-label/validations[0]', 'infra/backup.yaml');
-  assert.deepEqual(tree().getChildren().map((g) => g.name), ['images/validations[0]', 'images/validations[1]', 'max-replicas/validations[0]', 'require-limits/validations[0]', 'team-label/validations[0]']);
-  assert.equal(tree().getTreeItem(tree().getChildren()[4]).description, '1 warning');
+  assert.deepEqual(tree().getChildren().map((g) => g.name), [
+    'baseline/capabilities_baseline', 'baseline/hostPathVolumes', 'baseline/hostPorts', 'images/validations[0]', 'images/validations[1]',
+    'max-replicas/validations[0]', 'require-limits/validations[0]', 'restricted/restrictedVolumes', 'team-label/validations[0]',
+  ]);
+  assert.equal(tree().getTreeItem(tree().getChildren()[8]).description, '1 warning');
   const item = tree().getTreeItem(f);
   assert.deepEqual([item.label, item.description, item.contextValue], [`${patch}:14`, 'at most 10 replicas are allowed', 'finding']);
   assert.deepEqual([item.command!.arguments[0].path, item.command!.arguments[1].selection.start.line], [file(patch), 13]);
   await editor.run('preadmit.groupByFile');
   assert.ok(tree().getChildren().some((g) => g.name === patch));
   await editor.run('preadmit.groupByRule');
-  assert.deepEqual([editor.status.visible, editor.status.text], [true, 'preadmit: 4 errors, 1 warning']);
+  assert.deepEqual([editor.status.visible, editor.status.text], [true, 'preadmit: 7 errors, 2 warnings']);
 });
 
 test('unsaved text counts, of the files of the folder alone', async () => {
