@@ -86,9 +86,11 @@ apiserver: ## verdicts and stored objects beside a kube-apiserver, which takes s
 	cd testdata/apiserver && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/apiserver .
 	PREADMIT_APISERVER=$(CURDIR)/bin/apiserver PREADMIT_LIVE=$(firstword $(OBJECTS)) $(GO) test -count=1 -timeout 60m -v -run '^TestLive' ./policy/schema
 
-deployers: ## what a change does to each object, beside Argo CD's own engine
+deployers: ## what a change does to each object, beside the engines of Argo CD and Helm
 	cd testdata/deployers && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/deployers .
+	cd testdata/helm && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/helm .
 	PREADMIT_DEPLOYERS=$(CURDIR)/bin/deployers $(GO) test -count=1 -v -run '^TestUpstream$$' ./render/argocd
+	PREADMIT_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run '^TestUpgradeUpstream$$' ./cmd/preadmit
 
 rego: ## what gator, conftest and this program take for the same policies
 	PREADMIT_REGO=1 $(GO) test -count=1 -timeout 120m -run '^TestRegoCost$$' -v ./cmd/preadmit

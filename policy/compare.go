@@ -259,9 +259,13 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 }
 
 // Unchanged reports whether the base makes the same request, or an update would
-// change nothing, so that the API server would not be asked. Line numbers don't count.
+// change nothing, so that the API server would not be asked. Line numbers don't count. What only other
+// installations of the base have is created all the same.
 func (r *Request) Unchanged() bool {
 	old := r.inBase()
+	if r.Run != OtherRun && r.Operation == Create && r.Object.GetName() != "" {
+		return false
+	}
 	return old != nil && r.Object != nil && !r.Recreated && reflect.DeepEqual(old.Object, r.Object.Object)
 }
 
@@ -295,7 +299,7 @@ type Comparison struct {
 func Updates(reqs []Request) map[render.Key]*Request {
 	updates := make(map[render.Key]*Request)
 	for i := range reqs {
-		if r := &reqs[i]; r.Object != nil && r.inBase() != nil {
+		if r := &reqs[i]; r.Object != nil && r.inBase() != nil && r.Run != OtherRun {
 			updates[r.Object.Key()] = r
 		}
 	}
@@ -363,12 +367,13 @@ func (c Comparison) Compare(head []Result) []Result {
 // MarkRefused marks the unchanged denials of requests that the change makes as AlreadyFailing: the
 // API server refuses them, so the change of the object does not take effect. A denial of the pods
 // that a controller makes is left unchanged if the change makes the same pods. So it is for all that controllers make.
+// A denial of a first install, which is no request of the change, is left unchanged, too.
 func (c Comparison) MarkRefused(head []Result) {
 	for i := range head {
 		r := &head[i]
 		update := c.update(r.Object)
 		switch {
-		case r.Baseline != Unchanged || r.Outcome != Fail || r.Action != Deny || r.Engine == EngineRego:
+		case r.Baseline != Unchanged || r.Outcome != Fail || r.Action != Deny || r.Engine == EngineRego || r.Only == notOnUpgrade:
 		case r.Operation != Delete && (update == nil || update.Unchanged()):
 		case r.Pods && update != nil && r.sameMade(update.inBase(), update.Object):
 		default:

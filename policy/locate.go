@@ -21,6 +21,7 @@ type locator struct {
 	h       *history
 	subject *render.Object
 	key     render.Key
+	only    string // the installations that make the request, if not all
 	fields  map[locatedField]*located
 	whole   *located // of the object as a whole
 	assumed []string // of results without assumptions of their own
@@ -40,7 +41,7 @@ type located struct {
 }
 
 func newLocator(req *Request, h *history) *locator {
-	l := &locator{req: req, h: h, subject: req.Subject()}
+	l := &locator{req: req, h: h, subject: req.Subject(), only: req.only()}
 	l.key = l.subject.Key()
 	l.key.Namespace = cmp.Or(l.key.Namespace, req.Namespace)
 	return l
@@ -69,11 +70,13 @@ func (l *locator) locate(r *Result) {
 	}
 	r.Fields, r.Literals = written(r.Fields, l.subject), nil
 	r.Assumed = l.assume(r.Assumed, h, assumed)
-	if l.apart && l.subject.Variant.IsDefault() && r.plainPass() {
+	if l.apart && (l.only == "" || l.req.Run == OtherRun) && r.plainPass() {
 		return
 	}
 	r.setFingerprint(l.subject)
-	r.inVariant(l.subject.Variant)
+	if l.req.Run != OtherRun || r.Outcome != Pass && r.Outcome != Skip { // the label keeps passes of variants out
+		r.inVariant(l.subject.Variant, l.only)
+	}
 }
 
 // touchedFirst returns the fields of a failure. Those at which the change touches the object come

@@ -242,7 +242,7 @@ func newMade(req *Request, p product) *Request {
 	}
 	content := map[string]any{"apiVersion": p.kind.GroupVersion().String(), "kind": p.kind.Kind, "metadata": metadata, "spec": spec}
 	made := &Request{
-		Operation: Create, Maker: req, by: p,
+		Operation: Create, Maker: req, by: p, Run: req.Run,
 		Object: &render.Object{Unstructured: &unstructured.Unstructured{Object: content}, Unit: req.Object.Unit},
 	}
 	if p.controller != "" {

@@ -41,6 +41,16 @@ const (
 	Delete Operation = "DELETE"
 )
 
+// A Run says which run of Helm makes a request of a change.
+type Run int
+
+// The runs.
+const (
+	AnyRun     Run = iota // it is not known, or another deployer makes the request
+	UpgradeRun            // the upgrade of a release that is on both sides of the change
+	OtherRun              // another run about such a release, which the change does not start: a first install, helm test
+)
+
 // A Request is one admission request, with the provenance of its objects.
 type Request struct {
 	Operation   Operation
@@ -51,6 +61,7 @@ type Request struct {
 	DryRun      bool
 	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName or another hash in its name, or after its DELETE
 	Method      Method         // how the client sends Object
+	Run         Run            // of Helm that makes the request
 	Recreated   bool           // the object is deleted and created again, under the same name or one with another hash of its content; this is either request
 
 	// Chain.Review sets the following fields from its Kinds. They are

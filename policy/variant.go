@@ -10,23 +10,39 @@ import (
 
 // VariantRequests returns the requests that create the objects, and forms of
 // objects, that only some installations of units have.
-func VariantRequests(units []*render.Unit) []Request {
-	var reqs []Request
-	for _, u := range units {
-		for _, o := range u.Variants {
-			reqs = append(reqs, Request{Operation: Create, Object: o})
-		}
+func VariantRequests(units []*render.Unit) []Request { return Creating(render.Variants(units)) }
+
+// Creating returns the requests that create objects.
+func Creating(objects []*render.Object) []Request {
+	reqs := make([]Request, len(objects))
+	for i, o := range objects {
+		reqs[i] = Request{Operation: Create, Object: o}
 	}
 	return reqs
 }
 
-// inVariant sets the variant of the result's object. Failures that depend on an invented result of
+// notOnUpgrade is the label of what an upgrade of a release does not send.
+const notOnUpgrade = "only outside upgrades"
+
+// only names the installations in which the request is made, if it is not made in all.
+func (r *Request) only() string {
+	v := r.Subject().Variant
+	switch {
+	case r.Run == OtherRun:
+		return notOnUpgrade
+	case r.Run == UpgradeRun && v.IsUpgrade():
+		return ""
+	}
+	return v.String()
+}
+
+// inVariant sets the variant of the result's object, which only names. Failures that depend on an invented result of
 // lookup, version of Kubernetes or cluster become undecided.
-func (r *Result) inVariant(v render.Variant) {
-	if v.IsDefault() || r.Only != "" {
+func (r *Result) inVariant(v render.Variant, only string) {
+	if only == "" || r.Only != "" {
 		return
 	}
-	r.Only = v.String()
+	r.Only = only
 	r.Message = r.Only + ": " + r.Message
 	if v.Cluster != "" && r.Outcome == Fail {
 		r.Assumed = append(slices.Clone(r.Assumed), assumedCluster+v.Cluster)

@@ -82,10 +82,13 @@ const (
 	AsksPatch   = "patch"   // for an end of the version of Kubernetes that is not given
 )
 
+// AnyObject stands for the objects of a chart that looks up too many to name them all.
+const AnyObject = "*"
+
 // A Question is a question of a template that only a cluster can answer.
 type Question struct {
 	Subject string
-	API     string // for AsksAPI; for AsksCluster the cluster's name; for AsksPatch the patch version and suffix that give another answer
+	API     string // for AsksAPI; for AsksCluster the cluster's name; for AsksPatch the patch version and suffix that give another answer; for AsksLookup Kind/name of the object, or AnyObject
 	Span    Span   // place of the template's action
 }
 
@@ -209,6 +212,7 @@ type varying struct {
 	errs     []error
 	refused  []string          // variants that could not be rendered
 	known    map[Key][]*Object // of the unit and of the variants so far
+	found    map[Key]bool      // written where lookup finds something; nil if that is not rendered
 }
 
 // vary renders a unit again under other answers to its templates' questions. It
@@ -232,6 +236,7 @@ func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *In
 		w.done = append(w.done, next)
 		w.render(next)
 	}
+	w.lookedUp()
 	w.unrendered()
 	w.untaken()
 	for _, e := range w.errs {
@@ -371,35 +376,127 @@ func (w *varying) render(v Variant) {
 			w.unit.Inputs = append(w.unit.Inputs, in)
 		}
 	}
-	n := len(w.unit.Variants)
 	for _, o := range objects {
 		w.add(v, o)
 	}
-	if v.IsUpgrade() && w.unit.IsUpgraded() {
-		later, err := w.again(Variant{Upgrade: true, Later: true}, new(Inputs))
-		if len(Failures(err)) > 0 {
-			later = objects
+	switch {
+	case !w.unit.IsUpgraded():
+	case v.IsUpgrade():
+		w.upgrade(objects)
+	case v.Lookup != LookupNothing && v.Upgrade == w.all().Upgrade:
+		if w.found == nil {
+			w.found = make(map[Key]bool)
 		}
-		markOnce(w.unit.Objects, later)
-		markOnce(w.unit.Variants[n:], later)
+		for _, o := range objects {
+			w.found[unitless(o)] = true
+		}
 	}
 }
 
-// WrittenOnce is the assumption of an object that a chart writes only on a first install, or under
-// another name on each upgrade, such as a Job with the release's revision in its name.
-const WrittenOnce = "an upgrade of the release does not write this object again"
+// Assumptions of the objects of a release.
+const (
+	WrittenOnce     = "an upgrade of the release does not write this object again in this form"
+	WrittenIfAbsent = "an upgrade of the release does not write this object if it finds it, so that it is deleted"
+	NamedByRevision = "each upgrade of the release writes this object under another name, with the revision in it"
+)
 
-// markOnce marks the objects that the next upgrade does not write.
-func markOnce(objects, next []*Object) {
-	there := make(map[Key]bool)
-	for _, o := range next {
-		there[unitless(o)] = true
+// upgrade adds the objects that the upgrade after the first one writes, and marks those that it does not
+// write. first are those of the first upgrade. Objects that differ only in the release's revision are one.
+func (w *varying) upgrade(first []*Object) {
+	next := Variant{Upgrade: true, Later: true}
+	later, err := w.again(next, new(Inputs))
+	if len(Failures(err)) > 0 {
+		later = first
 	}
-	for _, o := range objects {
-		if o.GetName() != "" && !there[unitless(o)] && !slices.Contains(o.Assumed, WrittenOnce) {
-			o.Assumed = append(slices.Clip(o.Assumed), WrittenOnce)
+	byRevision := make(map[string]*Object) // of the first upgrade
+	for _, o := range w.unit.Variants {
+		if o.Variant.IsUpgrade() {
+			byRevision[revisionless(o)] = o
 		}
 	}
+	written := make(map[*Object]bool)
+	for _, o := range later {
+		key := unitless(o)
+		i := slices.IndexFunc(w.known[key], func(x *Object) bool {
+			return (x.Variant.IsDefault() || x.Variant.IsUpgrade()) && Equal(x.Object, o.Object)
+		})
+		if i >= 0 {
+			written[w.known[key][i]] = true
+		} else if same := byRevision[revisionless(o)]; same != nil {
+			if written[same] = true; unitless(same) != key {
+				same.assume(NamedByRevision)
+			}
+		} else if len(w.unit.Variants) < maxObjects {
+			written[w.keep(next, o)] = true
+		}
+	}
+	for _, o := range slices.Concat(w.unit.Objects, w.unit.Variants) {
+		if !written[o] && (o.Variant.IsDefault() || o.Variant.IsUpgrade()) {
+			o.assume(WrittenOnce)
+		}
+	}
+}
+
+// revisionless returns the text of an object of the second or third revision of a release, without the revision.
+func revisionless(o *Object) string {
+	data, _ := o.MarshalJSON() // it can't fail for what YAML can hold
+	return strings.ReplaceAll(string(data), "3", "2")
+}
+
+func (o *Object) assume(what string) {
+	if !slices.Contains(o.Assumed, what) {
+		o.Assumed = append(slices.Clip(o.Assumed), what)
+	}
+}
+
+// lookedUp marks the objects that the chart looks up and no longer writes once they are there. If that depends on what
+// is in them, it warns.
+func (w *varying) lookedUp() {
+	if w.found == nil {
+		return
+	}
+	var unwritten []*Object
+	for _, o := range slices.Concat(w.unit.Objects, w.unit.Variants) {
+		name := o.GetKind() + "/" + o.GetName()
+		asked := func(q Question) bool { return q.Subject == AsksLookup && (q.API == name || q.API == AnyObject) }
+		if !w.found[unitless(o)] && slices.ContainsFunc(w.asked, asked) {
+			unwritten = append(unwritten, o)
+		}
+	}
+	if len(unwritten) == 0 {
+		return
+	}
+	bare := w.all()
+	bare.Lookup = LookupBare
+	objects, err := w.again(bare, new(Inputs))
+	if len(Failures(err)) > 0 {
+		return
+	}
+	for _, o := range objects {
+		w.found[unitless(o)] = true
+	}
+	for _, o := range unwritten {
+		if !w.found[unitless(o)] {
+			o.assume(WrittenIfAbsent)
+			continue
+		}
+		e := w.unit.errorAt(o, "", "lookup", "an upgrade of the release may delete %s %s: what lookup finds in it decides whether the template writes it", o.GetKind(), o.Key().Name)
+		e.Warning = true
+		w.errs = append(w.errs, e)
+	}
+}
+
+// Upgraded returns the objects that an upgrade of the unit's release writes, in the form of the second upgrade
+// and those after it. If no upgrade of it can be rendered, known is false.
+func (u *Unit) Upgraded() (objects []*Object, known bool) {
+	known = !slices.ContainsFunc(Errors(u.Err), func(e *Error) bool { return e.Rule == ruleUpgrade })
+	once := func(o *Object) bool {
+		return !o.Variant.IsDefault() && !o.Variant.IsUpgrade() || slices.Contains(o.Assumed, WrittenOnce)
+	}
+	if !slices.ContainsFunc(u.Objects, once) && len(u.Variants) == 0 {
+		return u.Objects, known
+	}
+	return slices.DeleteFunc(slices.Concat(u.Objects, u.Variants), once), known
 }
 
 // IsUpgrade reports whether v is an upgrade in which nothing else differs from the default.
@@ -412,6 +509,9 @@ func (v *Variant) IsUpgrade() bool {
 func (u *Unit) IsUpgraded() bool {
 	return u.Owner == nil && u.Kind == "helm" || u.Owner != nil && u.Owner.GetKind() == "HelmRelease"
 }
+
+// ruleUpgrade is the rule of the error that an upgrade of a release can't be rendered.
+const ruleUpgrade = "upgrade"
 
 // failed records that a variant can't be rendered. That is no error by itself,
 // since a chart may refuse some clusters; with an invented result of lookup, version
@@ -427,6 +527,9 @@ func (w *varying) failed(v Variant, err error) {
 	note := &Error{
 		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.IsInvented() || e.Undecided || e.Rule == "set-apart",
 		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
+	}
+	if v.IsUpgrade() {
+		note.Rule = ruleUpgrade
 	}
 	if q, ok := w.question(AsksLookup); ok && note.Undecided {
 		note.Span = q.Span
@@ -455,10 +558,16 @@ func (w *varying) add(v Variant, o *Object) {
 		e.Warning, e.Undecided = true, true
 		w.errs = append(w.errs, e)
 	}
+	w.keep(v, o)
+}
+
+// keep adds an object of a variant to the unit, and returns it there.
+func (w *varying) keep(v Variant, o *Object) *Object {
 	only := *o
 	only.Variant, only.Unit = v, w.unit
 	w.unit.Variants = append(w.unit.Variants, &only)
 	w.learn(&only)
+	return &only
 }
 
 func (w *varying) learn(o *Object) {

@@ -40,8 +40,10 @@ type Side struct {
 }
 
 // objects returns the objects that are deployed, and then those that their deployers leave alone.
-func (s *Side) objects() []*render.Object {
-	all := render.Objects(s.Units)
+func (s *Side) objects(written func(*render.Unit) []*render.Object) (all []*render.Object) {
+	for _, u := range s.Units {
+		all = append(all, written(u)...)
+	}
 	for _, u := range s.Units {
 		all = append(all, u.Left...)
 	}
@@ -49,10 +51,11 @@ func (s *Side) objects() []*render.Object {
 }
 
 // Comparable returns the objects of two sides, also those that deployers leave alone, without units that
-// the other side could not render completely, because missing objects there may only be invisible.
-func Comparable(base, head *Side) (old, now []*render.Object) {
+// the other side could not render completely, because missing objects there may only be invisible. written returns
+// the objects that the deployer of a unit writes.
+func Comparable(base, head *Side, written func(*render.Unit) []*render.Object) (old, now []*render.Object) {
 	half := PartlyRendered(base, head)
-	was, now := base.objects(), head.objects()
+	was, now := base.objects(written), head.objects(written)
 	ids := policy.NewIdentities(was, now)
 	anyUnit := func(o *render.Object) policy.Identity {
 		id := ids.Of(o)

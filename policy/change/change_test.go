@@ -43,7 +43,7 @@ func TestComparable(t *testing.T) {
 		want int
 	}{"whole": {nil, 2}, "half": {broken, 1}, "warned": {&render.Error{Warning: true, Err: broken.Err}, 2}} {
 		base, head := side(unit("app", nil, nil, "kept", "gone")), side(unit("app", c.err, nil, "kept"))
-		old, now := Comparable(base, head)
+		old, now := Comparable(base, head, func(u *render.Unit) []*render.Object { return u.Objects })
 		if len(old) != c.want || len(now) != 1 {
 			t.Errorf("%s: %v and %v, want %d of the base", name, names(old), names(now), c.want)
 		}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -44,9 +45,30 @@ type Change struct {
 	before, after map[string]*render.Unit
 }
 
-// New returns the change between two sides.
+// New returns the change between two sides. A chart that only its path deploys is the same release on both sides
+// if its name and namespace are, although the directory has another name.
 func New(before, after []*render.Unit) *Change {
-	return &Change{render.ByIdentity(before), render.ByIdentity(after)}
+	c := &Change{render.ByIdentity(before), render.ByIdentity(after)}
+	type release struct{ cluster, namespace, name string }
+	alone := func(units, others map[string]*render.Unit) map[release]*render.Unit {
+		all := make(map[release]*render.Unit)
+		for id, u := range units {
+			if r := (release{u.Cluster, u.Namespace, u.Name}); u.Owner == nil && u.Kind == "helm" && others[id] == nil {
+				if _, several := all[r]; several {
+					u = nil
+				}
+				all[r] = u
+			}
+		}
+		return all
+	}
+	moved := alone(c.before, c.after)
+	for r, u := range alone(c.after, c.before) {
+		if old := moved[r]; old != nil && u != nil {
+			c.before[u.Identity()], c.after[old.Identity()] = old, u
+		}
+	}
+	return c
 }
 
 // A step is what happens to an object in a change.
@@ -253,10 +275,76 @@ func sameRelease(a, b *render.Unit) bool {
 
 func isRelease(u *render.Unit) bool { return u.Owner != nil && u.Owner.GetKind() == "HelmRelease" }
 
-// IsUpgrade reports whether the change upgrades a release that the unit is on both sides.
-func (c *Change) IsUpgrade(u *render.Unit) bool {
-	old := c.before[u.Identity()]
-	return old != nil && c.after[u.Identity()] != nil && old.IsUpgraded() && c.after[u.Identity()].IsUpgraded() && !c.reinstalled(c.after[u.Identity()])
+// Written returns the objects of a unit of either side that its deployer has on the cluster before the change, or
+// writes in it. upgrade reports whether Helm or Flux then upgrades a release, which is on both sides.
+//
+//	before              after
+//	written by upgrades written by upgrades  a release that is on both sides, and is taken to have been upgraded before
+//	by either           by a first install   a release that the change installs, uninstalls or installs again
+//	by a first install  by a first install   any other deployer: Argo CD and kustomize never upgrade; and a release of
+//	                                         which no upgrade can be rendered on one side
+//
+// Upgrades write no hooks of other events, nor what they look up and find.
+func (c *Change) Written(u *render.Unit) (objects []*render.Object, upgrade bool) {
+	was, is := c.before[u.Identity()], c.after[u.Identity()]
+	objects, known := u.Upgraded()
+	switch {
+	case !u.IsUpgraded() || !known:
+		return u.Objects, false
+	case was == nil || is == nil || !was.IsUpgraded() || !is.IsUpgraded() || c.reinstalled(is):
+		if u == was && len(u.Variants) > 0 {
+			first := keys(u.Objects)
+			return slices.Concat(u.Objects, slices.DeleteFunc(objects, first.has)), false
+		}
+		return u.Objects, false
+	}
+	old, knownOld := was.Upgraded()
+	now, knownNow := is.Upgraded()
+	if !knownOld || !knownNow {
+		return u.Objects, false
+	}
+	if len(old) < len(was.Objects)+len(was.Variants) {
+		before, after := keys(old), keys(now)
+		for _, o := range was.Objects { // what a first install has written and Helm has kept
+			if helmKeepsOnUpgrade(&subject{Object: o}) && !before.has(o) && after.has(o) {
+				old = append(old, o)
+			}
+		}
+	}
+	found := sync.OnceValue(func() objectKeys { return keys(old) })
+	if u == was {
+		objects = old
+		found = sync.OnceValue(func() objectKeys {
+			return keys(slices.DeleteFunc(slices.Clone(now), func(o *render.Object) bool { return !lookedUp(o) }))
+		})
+	}
+	unwritten := func(o *render.Object) bool {
+		s := &subject{Object: o, owner: u.Owner}
+		return lookedUp(o) && found().has(o) || hook(s) && !upgradeHook(s)
+	}
+	if !slices.ContainsFunc(objects, unwritten) {
+		return objects, true
+	}
+	return slices.DeleteFunc(slices.Clone(objects), unwritten), true
+}
+
+// objectKeys are the keys of objects, without their units.
+type objectKeys map[render.Key]bool
+
+func keys(objects []*render.Object) objectKeys {
+	all := make(objectKeys, len(objects))
+	for _, o := range objects {
+		all[unitless(o)] = true
+	}
+	return all
+}
+
+func (k objectKeys) has(o *render.Object) bool { return k[unitless(o)] }
+
+func unitless(o *render.Object) render.Key {
+	k := o.Key()
+	k.Unit = ""
+	return k
 }
 
 // First returns the objects of gone that the deployer of one unit deletes before it creates or changes

@@ -36,7 +36,7 @@ func TestRows(t *testing.T) {
 	for _, c := range []struct {
 		deployer, spec string // the object that deploys, and its fields
 		kind           string // of the object; "" is a ConfigMap
-		annotation     string // of the object, key=value, several separated by ;
+		annotation     string // of the object, key=value, several separated by ;, after + or - only after or before an update
 		at             step
 		want           Act
 	}{
@@ -64,6 +64,11 @@ func TestRows(t *testing.T) {
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-install", updated, CreateAgain},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded", updated, CreateAgain},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded,before-hook-creation", updated, Recreate},
+
+		{"HelmRelease", "spec: {}", "Job", "+helm.sh/hook=pre-upgrade", updated, Recreate},
+		{"HelmRelease", "spec: {}", "Job", "-helm.sh/hook=pre-upgrade", updated, CreateAgain},
+		{"HelmRelease", "spec: {}", "Job", "revision", updated, Recreate},
+		{"HelmRelease", "spec: {}", "Job", "revision;helm.sh/hook=pre-upgrade", updated, CreateAgain},
 
 		{"Application", finalize + "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
 		{"Application", "spec: {}", "", "", uninstalled, Leave},
@@ -150,10 +155,18 @@ func TestRows(t *testing.T) {
 		default:
 			o.SetKind(c.kind)
 		}
-		annotations := make(map[string]string)
+		annotations, before := make(map[string]string), make(map[string]string)
 		for pair := range strings.SplitSeq(c.annotation, ";") {
 			key, value, _ := strings.Cut(pair, "=")
-			annotations[key] = value
+			if key == "revision" {
+				o.Assumed = []string{render.NamedByRevision}
+			}
+			if !strings.HasPrefix(key, "-") {
+				annotations[strings.TrimPrefix(key, "+")] = value
+			}
+			if !strings.HasPrefix(key, "+") {
+				before[strings.TrimPrefix(key, "-")] = value
+			}
 		}
 		o.SetAnnotations(annotations)
 		o.Unit = new(render.Unit)
@@ -166,6 +179,7 @@ func TestRows(t *testing.T) {
 			s := &subject{Object: o}
 			if at == updated { // from a binding of another role
 				s.live = &render.Object{Unstructured: o.DeepCopy()}
+				s.live.SetAnnotations(before)
 				s.live.Object["roleRef"] = map[string]any{"name": "other"}
 			}
 			if r := rowFor(at, s); r != nil {

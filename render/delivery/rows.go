@@ -64,6 +64,10 @@ var rows = []row{
 	{helm, pruned, helmKeepsOnUpgrade, Leave, keepKey + ": keep", "helm pkg/kube Client.update"},
 	{helm, uninstalled, helmKeeps, Leave, keepKey, "helm pkg/action filterManifestsToKeep"},
 	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm pkg/action Uninstall.deleteRelease"},
+	{helm, updated, both(renamed, wasHook), CreateAgain, "", "helm pkg/action Configuration.execHook deletes hooks of the same name"},
+	{helm, updated, renamed, Recreate, "", "helm pkg/kube Client.update: the new name is created, and then the old one deleted"},
+	{helm, updated, both(hook, unless(wasHook)), Recreate, "", "helm pkg/kube Client.update deletes what is a hook now; pkg/action Configuration.execHook creates it"},
+	{helm, updated, both(wasHook, unless(hook)), CreateAgain, "", "helm pkg/action Upgrade.performUpgrade refuses a hook that is still there: existingResourceConflict"},
 	{helm, updated, both(recreatedHook, upgradeHook), Recreate, "", "helm pkg/action Configuration.execHook"},
 	{helm, updated, hook, CreateAgain, "", "helm pkg/action Configuration.execHook"},
 	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm pkg/action Uninstall.deleteRelease; helm-controller applyCRDs"},
@@ -229,6 +233,15 @@ func hook(s *subject) bool {
 	}
 	return events != ""
 }
+
+// wasHook reports whether an object was a hook before the change.
+func wasHook(s *subject) bool { return hook(&subject{Object: s.live, owner: s.owner}) }
+
+// renamed reports whether a chart has the revision of the release in the name of an object.
+func renamed(s *subject) bool { return slices.Contains(s.Assumed, render.NamedByRevision) }
+
+// lookedUp reports whether an upgrade does not write an object that is there.
+func lookedUp(o *render.Object) bool { return slices.Contains(o.Assumed, render.WrittenIfAbsent) }
 
 func annotated(key string) condition {
 	return func(s *subject) bool { _, is := s.GetAnnotations()[key]; return is }

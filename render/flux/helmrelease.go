@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/tarball"
 	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
@@ -92,14 +94,33 @@ func (t *task) helmRelease() error {
 	return nil
 }
 
-// chartName returns the name in the Chart.yaml of a directory, or "".
-func chartName(a artifact, dir string) string {
-	var chart struct{ Name string }
-	data, err := render.ReadFile(a.fsys, path.Join(dir, "Chart.yaml"))
-	if err != nil || yaml.Unmarshal(data, &chart) != nil {
+// chartName returns the name in the Chart.yaml of a directory or an archive, or "".
+func chartName(a artifact, chart string) string {
+	file := chart
+	if a.isDir(chart) {
+		file = path.Join(chart, "Chart.yaml")
+	}
+	data, err := render.ReadFile(a.fsys, file)
+	if file == chart && err == nil {
+		archive := data
+		data = nil
+		found := errors.New("found")
+		err = tarball.Each(archive, extracted, func(name string, content []byte) error {
+			if _, name, _ = strings.Cut(name, "/"); name != "Chart.yaml" {
+				return nil
+			}
+			data = content
+			return found
+		})
+		if err == found {
+			err = nil
+		}
+	}
+	var metadata struct{ Name string }
+	if err != nil || yaml.Unmarshal(data, &metadata) != nil {
 		return ""
 	}
-	return chart.Name
+	return metadata.Name
 }
 
 // releaseName returns the name of the release, which Helm allows 53 characters.

@@ -221,6 +221,9 @@ type asked struct {
 	file         string // the file being rendered
 }
 
+// maxRaised is how many questions name the object that they look up.
+const maxRaised = 1000
+
 func (r *run) recordQuestion(a asked) {
 	if a.src == nil && r.frame != nil {
 		a.src, a.spot = r.frame.src, -1

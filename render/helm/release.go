@@ -323,6 +323,9 @@ func (e *execution) file(f *templateFile) (*output, error) {
 	if err != nil {
 		return nil, e.failed(f, err)
 	}
+	if e.src.Variant.Upgrade {
+		delete(e.assumed, questions[asksUpgrade].assumed)
+	}
 	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.assumed), dialect: params(e.src).Dialect, x: e}
 	if strings.Contains(t.text, noValue) {
 		out.text = out.withoutNoValue()

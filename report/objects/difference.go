@@ -47,7 +47,7 @@ func Changes(reqs []policy.Request, s Sides) (changes []report.Change, notes []s
 	changes = []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Instead != nil && r.Unchanged() || r.Recreated && r.Operation == policy.Delete || s.LeavesOut(r) {
+		if r.Run == policy.OtherRun || r.Instead != nil && r.Unchanged() || r.Recreated && r.Operation == policy.Delete || s.LeavesOut(r) {
 			continue
 		}
 		recreated := r.Recreated && r.Instead.GetName() == r.Object.GetName()

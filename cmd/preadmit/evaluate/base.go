@@ -118,23 +118,18 @@ func (b *base) held(head *load.Tree, paths []string) error {
 	return nil
 }
 
-// requests returns the requests of a change between two sides.
-func requests(was, now *change.Side) []policy.Request {
-	all := policy.Requests(change.Comparable(was, now))
-	return append(all, droppedByUpgrades(was, now, all)...)
-}
-
 // compare evaluates the change from the base to the head with the base's
 // policies, and marks new results. Unchanged objects are evaluated once.
 func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	was, now := b.in.Side(), in.Side()
 	half := change.PartlyRendered(was, now)
-	reqs := requests(was, now)
-	d, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
+	q := requestsOf(was, now)
+	d, err := delivered(ctx, s.By(q.made), b.in, in, s.KubeVersion)
 	if err != nil {
 		return err
 	}
-	reqs, b.gone = d.made, d.gone
+	reqs := d.made
+	b.gone = d.gone
 	trusted := b.trusted(in)
 	e.notes = append(e.notes, d.notes...)
 	var left []string
@@ -148,7 +143,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if o.Combine { // unchanged objects are evaluated together with the changed ones
 		same, changed = nil, reqs
 	}
-	variants, oldVariants := e.shard.requests(s.By(policy.VariantRequests(in.Head))), e.shard.requests(s.By(policy.VariantRequests(b.in.Head)))
+	variants, oldVariants := e.shard.requests(s.By(q.variants)), e.shard.requests(s.By(q.old))
 	written := slices.Clone(changed) // the old objects of changed will be replaced
 	cached := newResultCache(o.Memory, in, trusted, s)
 	cached.distrust(was, now, nil)

@@ -51,8 +51,12 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		b, to := *e.against, on(in)
 		b.in = on(b.in)
 		was, now := b.in.Side(), to.Side()
-		reqs := slices.Concat(requests(was, now), policy.VariantRequests(to.Head))
-		i := slices.IndexFunc(reqs, func(r policy.Request) bool { return r.Object == object || r.Object == nil && r.OldObject == object })
+		q := requestsOf(was, now)
+		reqs := slices.Concat(q.made, q.variants)
+		i := slices.IndexFunc(reqs, func(r policy.Request) bool {
+			o := r.Subject()
+			return o == object || r.Run == policy.UpgradeRun && o.Key() == object.Key() // in place of what only a first install writes
+		})
 		if i < 0 {
 			return nil // it may be on another cluster
 		}

@@ -35,6 +35,12 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			places[text] = fmt.Sprintf(" (%s:%d)", now.Tree.Display(at[0].File), at[0].Line)
 		}
 	}
+	upgraded := make(map[render.Key]bool)
+	for _, r := range reqs {
+		if r.Run == policy.UpgradeRun && r.Object != nil {
+			upgraded[r.Object.Key()] = true
+		}
+	}
 	for _, r := range reqs {
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
 			continue // it was never deployed
@@ -45,6 +51,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		}
 		if delivery.Resumed(r.OldObject, r.Object) || wasLeft && r.Object != nil && !isLeft {
 			r.Operation, r.OldObject = policy.Create, nil
+		}
+		if r.Run == policy.OtherRun && !r.Unchanged() && !upgraded[r.Object.Key()] {
+			note(r.Object, notApplied+"an upgrade of the release does not write it", nil)
 		}
 		act, why := c.Act(r.OldObject, r.Object)
 		switch {

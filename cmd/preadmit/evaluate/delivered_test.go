@@ -124,6 +124,9 @@ func TestChangeMatrix(t *testing.T) {
 		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm pkg/action filterManifestsToKeep"},
 		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm pkg/action Configuration.execHook"},
 
+		{"Helm", with(), with(annotated("helm.sh/hook=pre-upgrade")), recreated, "helm pkg/kube Client.update deletes it, pkg/action Configuration.execHook"},
+		{"Helm", with(annotated("helm.sh/hook=pre-upgrade")), with(), "CREATE n/o", "helm pkg/action existingResourceConflict"},
+
 		{"Kustomization", with(), with(edited), "UPDATE n/o", "ssa ResourceManager.Apply"},
 		{"Kustomization", with(), with(renamed), other, "kustomize-controller prune"},
 		{"Kustomization", with(spec("{prune: false}")), with(spec("{prune: false}"), renamed), "CREATE n/p", "kustomize-controller prune"},

@@ -101,6 +101,7 @@ func (p *part) describe(g *requestGroup) {
 		e.String(string(r.Operation))
 		e.Plain(r.UserInfo)
 		e.Uint(uint64(r.Method))
+		e.Uint(uint64(r.Run))
 		place(r.Object)
 		place(r.OldObject)
 		place(r.Instead)

@@ -44,7 +44,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
 	// The users do not matter here, but the methods by which objects are sent do.
-	sent, err := delivered(ctx, new(engines.Settings).By(policy.Requests(change.Comparable(was, now))), b.in, in, o.KubeVersion)
+	sent, err := delivered(ctx, new(engines.Settings).By(requestsOf(was, now).made), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,11 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	_, changed := policy.Divide(reqs)
 	notes := make(map[string]bool)
 	d.sides = objects.Sides{Half: half, Ignore: o.Configuration.Diff.Ignore}
+	for i := range changed {
+		if r := &changed[i]; r.Run == policy.OtherRun && r.Instead != nil {
+			r.Operation, r.OldObject = policy.Update, r.Instead
+		}
+	}
 	d.Requests = slices.DeleteFunc(changed, func(r policy.Request) bool {
 		was, now := d.sides.Shown(&r, notes)
 		return d.sides.LeavesOut(&r) || was != nil && now != nil && render.Equal(was.Object, now.Object)

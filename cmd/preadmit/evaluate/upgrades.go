@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
@@ -9,32 +10,91 @@ import (
 	"github.com/preadmit/preadmit/render/delivery"
 )
 
-// droppedByUpgrades returns the deletions that reqs, the requests of a change, lack: of objects that the chart
-// of a release writes only on a first install from now on. A release that is on both sides is upgraded, and is
-// taken to have been upgraded before.
-func droppedByUpgrades(was, now *change.Side, reqs []policy.Request) (dropped []policy.Request) {
-	c, half := delivery.New(was.Units, now.Units), change.PartlyRendered(was, now)
-	ids := policy.NewIdentities(render.Objects(was.Units), render.Objects(now.Units))
-	there := make(map[policy.Identity]bool) // written by an upgrade to the head, or deleted already
-	for _, o := range slices.Concat(render.Objects(now.Units), render.Variants(now.Units)) {
-		if writtenAgain(o) || !c.IsUpgrade(o.Unit) {
-			there[ids.Of(o)] = true
+// requests holds the requests of a change, and those that create what it does not send: other variants of the
+// head, and what only installations of the base have.
+type requests struct{ made, variants, old []policy.Request }
+
+// requestsOf returns the requests of a change between two sides. What only other runs of Helm than an upgrade send
+// is created, in place of what they send at the base.
+func requestsOf(was, now *change.Side) *requests {
+	c, upgraded, sent := delivery.New(was.Units, now.Units), make(map[*render.Unit]bool), make(map[*render.Object]bool)
+	written := func(u *render.Unit) []*render.Object {
+		objects, upgrade := c.Written(u)
+		if upgraded[u] = upgrade; upgrade || len(objects) > len(u.Objects) {
+			for _, o := range objects {
+				sent[o] = true
+			}
+		}
+		return objects
+	}
+	q := &requests{made: policy.Requests(change.Comparable(was, now, written))}
+	for i := range q.made {
+		if upgraded[q.made[i].Subject().Unit] {
+			q.made[i].Run = policy.UpgradeRun
 		}
 	}
-	for _, r := range reqs {
-		if r.Object == nil {
-			there[ids.Of(r.OldObject)] = true
+	var first, variants, before, old []*render.Object // of the head and of the base, without what is sent
+	named := make(map[string]bool)                    // the names of those in first
+	for _, u := range now.Units {
+		for _, o := range u.Objects {
+			if upgraded[u] && !sent[o] {
+				first, named[o.GetName()] = append(first, o), true
+			}
+		}
+		variants = append(variants, u.Variants...)
+	}
+	for _, u := range was.Units {
+		for _, o := range u.Objects {
+			if upgraded[u] && (!sent[o] || named[o.GetName()]) {
+				before = append(before, o)
+			}
+		}
+		old = append(old, u.Variants...)
+	}
+	isSent := func(o *render.Object) bool { return sent[o] }
+	q.variants = policy.Creating(slices.DeleteFunc(variants, isSent))
+	old = slices.DeleteFunc(append(old, before...), isSent)
+	again := q.createAgain(old)
+	for _, r := range policy.Requests(before, first) {
+		if r.Object != nil {
+			r = policy.Request{Operation: policy.Create, Object: r.Object, Instead: cmp.Or(r.OldObject, r.Instead), Run: policy.OtherRun}
+			q.made, again[r.Instead] = append(q.made, r), true
 		}
 	}
-	for _, o := range slices.Concat(render.Objects(was.Units), render.Variants(was.Units)) {
-		if id := ids.Of(o); !there[id] && o.GetName() != "" && writtenAgain(o) && c.IsUpgrade(o.Unit) && !half(o.Unit.Identity()) {
-			dropped, there[id] = append(dropped, policy.Request{Operation: policy.Delete, OldObject: o}), true
+	q.old = policy.Creating(slices.DeleteFunc(old, func(o *render.Object) bool { return again[o] }))
+	if len(first) > 0 { // a unit may forget its places after the requests about it, which must be together
+		order := make(map[*render.Unit]int)
+		for i, u := range now.Units {
+			order[u] = i
 		}
+		at := func(r policy.Request) int {
+			if r.Object == nil {
+				return len(order)
+			}
+			return order[r.Object.Unit]
+		}
+		slices.SortStableFunc(q.made, func(a, b policy.Request) int { return cmp.Compare(at(a), at(b)) })
 	}
-	return dropped
+	return q
 }
 
-// writtenAgain reports whether each upgrade of a release writes an object.
-func writtenAgain(o *render.Object) bool {
-	return (o.Variant.IsDefault() || o.Variant.IsUpgrade()) && !slices.Contains(o.Assumed, render.WrittenOnce)
+// createAgain sets the base's object for each request that creates one of the old objects, which are not on the
+// cluster: its failures are old, but the API server is asked. It returns those objects.
+func (q *requests) createAgain(old []*render.Object) (again map[*render.Object]bool) {
+	again = make(map[*render.Object]bool)
+	if len(old) == 0 {
+		return again
+	}
+	created, ids := make(map[policy.Identity]*policy.Request), policy.NewIdentities(old)
+	for i := range q.made {
+		if r := &q.made[i]; r.Operation == policy.Create && r.Instead == nil {
+			created[ids.Of(r.Object).Anywhere()] = r
+		}
+	}
+	for _, o := range old {
+		if r := created[ids.Of(o).Anywhere()]; r != nil {
+			r.Instead, again[o] = o, true
+		}
+	}
+	return again
 }
