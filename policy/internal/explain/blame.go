@@ -59,12 +59,13 @@ func (c *collector) add(at *place, k rank) bool {
 }
 
 // firstAsked reports whether the question is asked for the first time, and otherwise
-// the earlier answer. Because of variables the nodes form a graph, not a tree.
+// the earlier answer. Because of variables the nodes form a graph, not a tree. Once the
+// run has stopped, values are errors of our own, which nothing is blamed for.
 func (c *collector) firstAsked(n *node, question uint16) (first, found bool) {
 	if n.gen != c.gen {
 		n.gen, n.seen, n.hit = c.gen, 0, 0
 	}
-	if c.budget--; c.budget < 0 || n.seen&question != 0 {
+	if c.budget--; c.budget < 0 || c.r.stop != nil || n.seen&question != 0 {
 		return false, n.hit&question != 0
 	}
 	n.seen |= question
@@ -113,11 +114,11 @@ func (c *collector) dispatch(n *node, want bool, k rank) bool {
 	case opAnd, opOr:
 		return c.logic(n, want, k)
 	case opNot:
-		return c.blame(n.kids[0], !want, k)
+		return c.blame(n.kids()[0], !want, k)
 	case opCond:
 		return c.conditional(n, want, k)
 	case opVariable, opBind:
-		return c.blame(n.via, want, k)
+		return c.blame(n.via(), want, k)
 	case opOr2:
 		return c.alternative(n, want, k)
 	case opEqual, opNotEqual:
@@ -136,12 +137,12 @@ func (c *collector) dispatch(n *node, want bool, k rank) bool {
 
 // broken blames an error on the operand where it arose.
 func (c *collector) broken(n *node, want bool, k rank) bool {
-	if n.via != nil && failed(n.via) {
-		return c.blame(n.via, want, k)
+	if n.via() != nil && failed(n.via()) {
+		return c.blame(n.via(), want, k)
 	}
 	found, inner := false, false
-	for i := range n.turns {
-		t := &n.turns[i]
+	for i := range n.turns() {
+		t := &n.turns()[i]
 		for _, part := range []*node{t.test, t.body, t.last} {
 			if part != nil && failed(part) {
 				inner = true
@@ -149,24 +150,24 @@ func (c *collector) broken(n *node, want bool, k rank) bool {
 			}
 		}
 	}
-	for _, kid := range n.kids {
+	for _, kid := range n.kids() {
 		if failed(kid) {
 			inner = true
 			found = c.blame(kid, want, k) || found
 		}
 	}
-	if inner || n.via != nil {
+	if inner || n.via() != nil {
 		return found
 	}
-	if n.at != nil {
-		return c.add(n.at, k)
+	if n.at() != nil {
+		return c.add(n.at(), k)
 	}
 	return c.operands(n, k)
 }
 
 func (c *collector) operands(n *node, k rank) bool {
 	found := false
-	for _, kid := range n.kids {
+	for _, kid := range n.kids() {
 		found = c.trace(kid, k) || found
 	}
 	return found
@@ -189,8 +190,8 @@ func (c *collector) trace(n *node, k rank) bool {
 
 func (c *collector) origin(n *node, k rank) bool {
 	if n.x == nil {
-		if n.at != nil {
-			return c.add(n.at, k)
+		if n.at() != nil {
+			return c.add(n.at(), k)
 		}
 		return c.unplaced(n, k)
 	}
@@ -200,15 +201,15 @@ func (c *collector) origin(n *node, k rank) bool {
 	switch {
 	case n.x.op == opOr2:
 		return c.optional(n, k)
-	case n.at != nil:
-		return c.add(n.at, k)
-	case n.x.op == opCond && len(n.kids) == 2:
-		return c.trace(n.kids[1], k) || c.opposite(n.kids[0], k)
-	case n.via != nil:
-		return c.trace(n.via, k)
+	case n.at() != nil:
+		return c.add(n.at(), k)
+	case n.x.op == opCond && len(n.kids()) == 2:
+		return c.trace(n.kids()[1], k) || c.opposite(n.kids()[0], k)
+	case n.via() != nil:
+		return c.trace(n.via(), k)
 	case n.x.op == opCall:
 		return c.result(n, k)
-	case n.turns != nil || n.x.op >= opAll:
+	case n.turns() != nil || n.x.op >= opAll:
 		return c.built(n, k)
 	}
 	return c.operands(n, k)
@@ -235,13 +236,13 @@ func (c *collector) opposite(n *node, k rank) bool {
 
 // optional traces `a.orValue(b)` to the place where a was looked for, then to b.
 func (c *collector) optional(n *node, k rank) bool {
-	found := c.trace(n.kids[0], k)
-	if len(n.kids) == 2 {
+	found := c.trace(n.kids()[0], k)
+	if len(n.kids()) == 2 {
 		rest := k
 		if found {
 			rest = k.below()
 		}
-		found = c.trace(n.kids[1], rest) || found
+		found = c.trace(n.kids()[1], rest) || found
 	}
 	return found
 }
@@ -250,11 +251,11 @@ func (c *collector) optional(n *node, k rank) bool {
 // elements of the function's arguments, or else all of them.
 func (c *collector) unplaced(n *node, k rank) bool {
 	found := false
-	for _, list := range n.kids {
-		for list.via != nil {
-			list = list.via
+	for _, list := range n.kids() {
+		for list.via() != nil {
+			list = list.via()
 		}
-		for _, arg := range list.kids {
+		for _, arg := range list.kids() {
 			found = c.equal(arg, n.val, k) || found
 		}
 		if !found {
@@ -283,7 +284,7 @@ func (c *collector) equal(list *node, v ref.Val, k rank) bool {
 func (c *collector) result(n *node, k rank) bool {
 	switch n.x.name {
 	case "max", "min":
-		if len(n.kids) == 1 && c.equal(n.kids[0], n.val, k) {
+		if len(n.kids()) == 1 && c.equal(n.kids()[0], n.val, k) {
 			return true
 		}
 	case operators.Add:
@@ -291,7 +292,7 @@ func (c *collector) result(n *node, k rank) bool {
 			return c.lists(n, k)
 		}
 	case "hasValue", "value":
-		return c.trace(n.kids[0], k)
+		return c.trace(n.kids()[0], k)
 	}
 	return c.operands(n, k)
 }
@@ -300,8 +301,8 @@ func (c *collector) result(n *node, k rank) bool {
 // it has none to the list that was searched.
 func (c *collector) built(n *node, k rank) bool {
 	found := false
-	for i := range n.turns {
-		t := &n.turns[i]
+	for i := range n.turns() {
+		t := &n.turns()[i]
 		if !t.kept {
 			continue
 		}

@@ -2,14 +2,11 @@ package explain
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -49,21 +46,17 @@ const (
 	opUnknown   // a comprehension that is none of the above, which is not explained
 )
 
-// code is a checked expression, prepared for evaluation with a trace.
+// code is a checked expression, whose values CEL gives.
 type code struct {
-	op       op
-	name     string // of a root, variable, field or function
-	val      ref.Val
-	args     []*code
-	optional []bool // elements of a list or map literal, or args[1:] of opIndex
-	fn       *functions.Overload
-	pattern  *regexp.Regexp // of matches, if it is a constant
-	overload string
-	depth    int    // opLocal: frames up
-	slot     int    // opLocal: index of the frame's variable
-	vars     int    // comprehensions: 1 or 2 variables
-	level    int    // comprehensions: number of enclosing frames
-	uses     uint64 // the enclosing frames that it reads, as bits
+	op     op
+	name   string // of a root, variable, field or function
+	val    ref.Val
+	args   []*code
+	slot   int   // of an opLocal in its frame, or of an opVariable
+	level  int   // number of frames around a comprehension, or around that of an opLocal
+	binds  scope // the variables of a comprehension
+	index  int   // of its cell in a machine
+	ranged bool  // a comprehension iterates over its value
 
 	expr ast.Expr
 	info *ast.SourceInfo
@@ -101,21 +94,16 @@ func (c *code) source() string {
 // text.
 func (c *code) shortSource() string { return cut(c.source(), maxAtom) }
 
-// maxDepth is the deepest nesting of an expression that is explained. The walk
-// is recursive, and CEL's own parser allows 250 levels.
-const maxDepth = 1000
-
-var errDepth = errors.New("expression nests too deep to be explained")
-
 type compiler struct {
 	env       *cel.Env
 	ast       *ast.AST
+	codes     []*code // of this AST, by their ids
+	count     int
+	spare     []code
 	variables map[string]int
 	needed    []int // variables that were referred to
 	scopes    []scope
-	depth     int
-	overloads map[string]*functions.Overload
-	known     map[string]bool // functions with overloads in overloads
+	err       error
 }
 
 // A scope holds the names of the variables that one comprehension declares: one or two.
@@ -127,15 +115,15 @@ const (
 	slotSecond
 )
 
-func (c *compiler) program(a *cel.Ast) (*code, error) {
-	c.ast = a.NativeRep()
-	x, err := c.compile(c.ast.Expr())
-	if err == nil && readsAllVariables(x) {
+func (c *compiler) program(a *cel.Ast) (*program, error) {
+	c.ast, c.codes = a.NativeRep(), nil
+	top := c.compile(c.ast.Expr())
+	if readsAllVariables(top) {
 		for _, i := range c.variables {
 			c.needed = append(c.needed, i)
 		}
 	}
-	return x, err
+	return &program{top: top, ast: c.ast, codes: c.codes}, c.err
 }
 
 // readsAllVariables reports whether x uses variables as a map, not by name.
@@ -146,78 +134,73 @@ func readsAllVariables(x *code) bool {
 	return slices.ContainsFunc(x.args, readsAllVariables)
 }
 
-func (c *compiler) compile(e ast.Expr) (*code, error) {
-	if c.depth++; c.depth > maxDepth {
-		return nil, errDepth
+func (c *compiler) compile(e ast.Expr) *code {
+	if len(c.spare) == 0 {
+		c.spare = make([]code, 16)
 	}
-	defer func() { c.depth-- }()
-	x := &code{expr: e, info: c.ast.SourceInfo()}
-	var err error
+	x := &c.spare[0]
+	c.spare = c.spare[1:]
+	x.expr, x.info, x.index = e, c.ast.SourceInfo(), c.count
+	if more := int(e.ID()) + 1 - len(c.codes); more > 0 {
+		c.codes = append(c.codes, make([]*code, more)...)
+	}
+	c.codes[e.ID()] = x
+	c.count++
 	switch e.Kind() {
 	case ast.LiteralKind:
 		x.op, x.val = opConst, e.AsLiteral()
 	case ast.IdentKind:
-		err = c.ident(x, e.AsIdent())
+		c.ident(x, e.AsIdent())
 	case ast.SelectKind:
-		err = c.selection(x, e)
+		c.selection(x, e)
 	case ast.CallKind:
-		err = c.call(x, e)
+		c.call(x, e.AsCall())
 	case ast.ListKind:
-		err = c.list(x, e.AsList())
+		x.op = opList
+		c.compileAll(x, e.AsList().Elements()...)
 	case ast.MapKind:
-		err = c.mapLiteral(x, e.AsMap())
+		x.op = opMapLit
+		for _, entry := range e.AsMap().Entries() {
+			c.compileAll(x, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+		}
 	case ast.StructKind:
-		err = c.structLiteral(x, e.AsStruct())
+		x.op = opStruct
+		for _, f := range e.AsStruct().Fields() {
+			c.compileAll(x, f.AsStructField().Value())
+		}
 	case ast.ComprehensionKind:
-		err = c.comprehension(x, e.AsComprehension())
-	default:
-		err = fmt.Errorf("expression of unknown kind %d", e.Kind())
+		c.comprehension(x, e.AsComprehension())
 	}
-	if err != nil {
-		return nil, err
-	}
-	c.markFrames(x)
-	return x, nil
+	return x
 }
 
-// markFrames records on which enclosing frames x depends, counted from the outermost.
-func (c *compiler) markFrames(x *code) {
-	if x.op == opLocal {
-		x.uses |= 1 << min(len(c.scopes)-1-x.depth, 63)
-	}
-	for _, a := range x.args {
-		if a != nil {
-			x.uses |= a.uses
-		}
-	}
-}
-
-func (c *compiler) compileAll(x *code, exprs ...ast.Expr) error {
+func (c *compiler) compileAll(x *code, exprs ...ast.Expr) {
+	x.args = slices.Grow(x.args, len(exprs))
 	for _, e := range exprs {
-		a, err := c.compile(e)
-		if err != nil {
-			return err
-		}
-		x.args = append(x.args, a)
+		x.args = append(x.args, c.compile(e))
 	}
-	return nil
 }
 
-func (c *compiler) ident(x *code, name string) error {
-	for up := range len(c.scopes) {
-		for slot, v := range c.scopes[len(c.scopes)-1-up] {
-			if v == name && v != "" {
-				x.op, x.depth, x.slot, x.name = opLocal, up, slot, name
-				return nil
-			}
+// reads reports whether x depends on the variables of the loop at that level.
+func (c *code) reads(level int) bool {
+	return c != nil && (c.op == opLocal && c.level == level ||
+		slices.ContainsFunc(c.args, func(a *code) bool { return a.reads(level) }))
+}
+
+func (c *compiler) ident(x *code, name string) {
+	x.name = name
+	for level, names := range slices.Backward(c.scopes) {
+		if slot := slices.Index(names[:], name); slot >= 0 {
+			x.op, x.level, x.slot = opLocal, level, slot
+			return
 		}
 	}
-	x.op, x.name = opRoot, name
+	x.op = opRoot
 	if r, ok := c.ast.ReferenceMap()[x.expr.ID()]; ok {
 		x.name = r.Name
 		if r.Value != nil {
 			x.op, x.val = opConst, r.Value
-			return nil
+			return
 		}
 	}
 	if c.ast.GetType(x.expr.ID()).Kind() == types.TypeKind {
@@ -225,40 +208,34 @@ func (c *compiler) ident(x *code, name string) error {
 			x.op, x.val = opConst, t
 		}
 	}
-	return nil
 }
 
-func (c *compiler) selection(x *code, e ast.Expr) error {
+func (c *compiler) selection(x *code, e ast.Expr) {
 	if r, ok := c.ast.ReferenceMap()[e.ID()]; ok {
-		return c.ident(x, r.Name)
+		c.ident(x, r.Name)
+		return
 	}
 	sel := e.AsSelect()
-	x.op, x.name = opSelect, sel.FieldName()
+	x.op, x.name, x.val = opSelect, sel.FieldName(), types.String(sel.FieldName())
 	if sel.IsTestOnly() {
 		x.op = opHas
 	}
-	if err := c.compileAll(x, sel.Operand()); err != nil {
-		return err
-	}
-	x.val = types.String(x.name)
+	c.compileAll(x, sel.Operand())
 	c.variable(x, x.name)
-	return nil
 }
 
 // variable makes x a reference to a composited variable if it is one.
 func (c *compiler) variable(x *code, name string) {
-	if x.args[0].op != opRoot || x.args[0].name != "variables" {
+	i, ok := c.variables[name]
+	if !ok || x.args[0].op != opRoot || x.args[0].name != "variables" {
 		return
 	}
-	i, ok := c.variables[name]
-	switch {
-	case !ok:
-	case x.op == opHas:
-		x.op, x.val, x.args = opConst, types.True, nil
-	default:
-		x.op, x.slot, x.name, x.args = opVariable, i, name, nil
-		c.needed = append(c.needed, i)
+	if x.args = nil; x.op == opHas {
+		x.op, x.val = opConst, types.True
+		return
 	}
+	x.op, x.slot, x.name = opVariable, i, name
+	c.needed = append(c.needed, i)
 }
 
 var operatorOps = map[string]op{
@@ -267,101 +244,92 @@ var operatorOps = map[string]op{
 	operators.Index: opIndex, operators.OptIndex: opIndex, operators.OptSelect: opIndex,
 }
 
-func (c *compiler) call(x *code, e ast.Expr) error {
-	call := e.AsCall()
+func (c *compiler) call(x *code, call ast.CallExpr) {
 	x.op, x.name = opCall, call.FunctionName()
-	r := c.ast.ReferenceMap()[e.ID()]
-	if r != nil && len(r.OverloadIDs) == 1 {
-		x.overload = r.OverloadIDs[0]
-	}
 	if o, ok := operatorOps[x.name]; ok {
 		x.op = o
 	}
 	if call.IsMemberFunction() {
-		if err := c.compileAll(x, call.Target()); err != nil {
-			return err
+		c.compileAll(x, call.Target())
+	}
+	c.compileAll(x, call.Args()...)
+	if x.name == operators.Index && x.args[1].op == opConst {
+		if s, ok := x.args[1].val.(types.String); ok {
+			c.variable(x, string(s))
 		}
-		switch {
-		case len(call.Args()) != 1:
-		case x.name == "or" && (x.overload == "" || x.overload == "optional_or_optional"),
-			x.name == "orValue" && (x.overload == "" || x.overload == "optional_orValue_value"):
+	}
+	if name := x.name; (name == "or" || name == "orValue") && len(x.args) == 2 {
+		switch overloads := c.ast.GetOverloadIDs(x.expr.ID()); {
+		case len(overloads) != 1, overloads[0] == "optional_or_optional", overloads[0] == "optional_orValue_value":
 			x.op = opOr2
 		}
 	}
-	if err := c.compileAll(x, call.Args()...); err != nil {
-		return err
-	}
-	return c.finish(x)
 }
 
-func (c *compiler) finish(x *code) error {
-	switch x.op {
-	case opIndex:
-		x.optional = []bool{x.name != operators.Index}
-		if k := x.args[1]; x.name == operators.Index && k.op == opConst {
-			if s, ok := k.val.(types.String); ok {
-				c.variable(x, string(s))
-			}
-		}
-	case opCall:
-		fn, err := c.function(x.name, x.overload)
-		x.fn = fn
-		x.compilePattern()
-		return err
+func (c *compiler) comprehension(x *code, e ast.ComprehensionExpr) {
+	x.level, x.binds, x.args = len(c.scopes), scope{e.IterVar(), e.IterVar2()}, make([]*code, argCount)
+	x.args[argRange] = c.compile(e.IterRange())
+	x.args[argRange].ranged = true
+	var parts []ast.Expr
+	if isList(e.IterRange(), 0) && isLiteral(e.LoopCondition(), types.False) { // cel.bind
+		x.op, x.binds, parts = opBind, scope{e.AccuVar()}, []ast.Expr{argResult: e.Result()}
+		x.args[argInit] = c.compile(e.AccuInit())
+	} else if x.op, parts = macro(e); x.op == opUnknown {
+		c.err = errMacro
 	}
-	return nil
+	c.scopes = append(c.scopes, x.binds)
+	for i, part := range parts {
+		if part != nil {
+			x.args[i] = c.compile(part)
+		}
+	}
+	c.scopes = c.scopes[:len(c.scopes)-1]
 }
 
-func (c *compiler) function(name, overload string) (*functions.Overload, error) {
-	if !c.known[name] {
-		c.known[name] = true
-		bindings, err := c.env.Functions()[name].Bindings()
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range bindings {
-			c.overloads[b.Operator] = b
-		}
+var errMacro = errors.New("expression has a macro that can't be explained")
+
+// macro returns the parts of the macro that a comprehension was expanded from, by the
+// expression that it evaluates for each element.
+func macro(e ast.ComprehensionExpr) (op, []ast.Expr) {
+	step, accu := e.LoopStep(), e.AccuVar()
+	var test ast.Expr
+	if args := call(step, operators.Conditional); len(args) == 3 && isIdent(args[2], accu) {
+		test, step = args[0], args[1]
 	}
-	if fn := c.overloads[overload]; fn != nil && overload != "" {
-		return fn, nil
+	if step.Kind() != ast.CallKind || len(step.AsCall().Args()) < 2 || !isIdent(step.AsCall().Args()[0], accu) {
+		return opUnknown, nil
 	}
-	return c.overloads[name], nil
+	name, args := step.AsCall().FunctionName(), step.AsCall().Args()
+	if name == operators.Add && isLiteral(args[1], types.IntOne) && call(e.Result(), operators.Equals) != nil {
+		return opExistsOne, []ast.Expr{argTest: test}
+	}
+	switch given := isIdent(e.Result(), accu); {
+	case given && name == operators.LogicalAnd && isLiteral(e.AccuInit(), types.True):
+		return opAll, []ast.Expr{argTest: args[1]}
+	case given && name == operators.LogicalOr && isLiteral(e.AccuInit(), types.False):
+		return opExists, []ast.Expr{argTest: args[1]}
+	case given && name == operators.Add && isList(args[1], 1):
+		body := args[1].AsList().Elements()[0]
+		if test != nil && !e.HasIterVar2() && isIdent(body, e.IterVar()) {
+			return opFilter, []ast.Expr{argTest: test}
+		}
+		return opMap, []ast.Expr{argTest: test, argBody: body}
+	case given && name == "cel.@mapInsert":
+		return opTransform, append([]ast.Expr{argTest: test}, args[1:]...)
+	}
+	return opUnknown, nil
 }
 
-func (c *compiler) list(x *code, l ast.ListExpr) error {
-	x.op = opList
-	x.optional = make([]bool, l.Size())
-	for _, i := range l.OptionalIndices() {
-		x.optional[i] = true
+// call returns the arguments of a call of that function.
+func call(e ast.Expr, name string) []ast.Expr {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != name {
+		return nil
 	}
-	return c.compileAll(x, l.Elements()...)
+	return e.AsCall().Args()
 }
 
-func (c *compiler) mapLiteral(x *code, m ast.MapExpr) error {
-	x.op = opMapLit
-	for _, e := range m.Entries() {
-		entry := e.AsMapEntry()
-		x.optional = append(x.optional, entry.IsOptional())
-		if err := c.compileAll(x, entry.Key(), entry.Value()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func isIdent(e ast.Expr, name string) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == name }
 
-func (c *compiler) structLiteral(x *code, s ast.StructExpr) error {
-	x.op, x.name = opStruct, s.TypeName()
-	if r, ok := c.ast.ReferenceMap()[x.expr.ID()]; ok {
-		x.name = r.Name
-	}
-	for _, e := range s.Fields() {
-		f := e.AsStructField()
-		x.optional = append(x.optional, f.IsOptional())
-		x.args = append(x.args, &code{op: opConst, val: types.String(f.Name()), expr: f.Value(), info: x.info})
-		if err := c.compileAll(x, f.Value()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func isLiteral(e ast.Expr, v ref.Val) bool { return e.Kind() == ast.LiteralKind && e.AsLiteral() == v }
+
+func isList(e ast.Expr, size int) bool { return e.Kind() == ast.ListKind && e.AsList().Size() == size }

@@ -84,11 +84,15 @@ func ours(t testing.TB, ast *cel.Ast, roots map[string]any, variables []Variable
 	t.Helper()
 	e, err := New(testEnv(), ast, variables)
 	rendertest.OK(t, err)
-	r := &run{
-		e: e, ctx: t.Context(), input: Input{Roots: roots, Want: true},
-		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
-	}
-	top := r.eval(e.code, nil)
+	return e.evaluate(t, roots)
+}
+
+func (e *Explainer) evaluate(t testing.TB, roots map[string]any) ref.Val {
+	t.Helper()
+	r, err := e.start(t.Context(), Input{Roots: roots, Want: true})
+	rendertest.OK(t, err)
+	defer e.release(r.machine)
+	top := r.eval(e.programs[0].top, new(frame))
 	r.explain(top)
 	return top.val
 }

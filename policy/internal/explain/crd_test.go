@@ -73,8 +73,7 @@ func (e *Explainer) verdict(t *testing.T, roots map[string]any) (bool, Explanati
 	t.Helper()
 	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true})
 	rendertest.OK(t, err)
-	r := &run{e: e, ctx: t.Context(), input: Input{Roots: roots}, roots: make(map[string]*node)}
-	return r.eval(e.code, nil).val == types.True, ex
+	return e.evaluate(t, roots) == types.True, ex
 }
 
 func (r *ruleRow) self(t *testing.T) (*cel.Env, any) {

@@ -3,18 +3,20 @@
 // pointers, down to single elements of lists.
 //
 // [New] takes a checked AST and its environment. [Explainer.Explain] takes, for
-// each failure, the values of the variables, and returns an [Explanation]. It
-// evaluates the expression once more with an interpreter of its own, which
-// calls the environment's functions and keeps a node for each value: the place
-// where it was read, the nodes from which it was computed, and each iteration
-// of a macro. blame then walks these nodes down from the result. CEL stops at
-// the first element that decides a quantifier; this interpreter continues, so
-// that all elements at fault are named. The package does not depend on admission:
-// it works for CEL over any JSON.
+// each failure, the values of the variables, and returns an [Explanation]. CEL evaluates
+// the expression once more, over maps and lists that know their places in the roots. Its
+// program is planned such that each sub-expression can be evaluated by itself, with any
+// values of loop variables. So a node is made for each sub-expression that an
+// explanation asks for: its value, its place, the nodes from which the value was
+// computed, and each iteration of a macro. blame walks these nodes down from the
+// result. CEL stops at the first element that decides a quantifier; nodes are made for
+// the others, too, so that all elements at fault are named. The package does not depend
+// on admission: it works for CEL over any JSON.
 //
-// compile.go makes code of an AST; eval.go, call.go and macros.go run it on the
-// values of value.go, with the places of place.go. blame.go, operators.go and search.go
-// find the culprits, summary.go the likeliest ones.
+// compile.go classifies the parts of an AST, machine.go plans them and bounds what they
+// take, eval.go makes nodes of them, with the values of value.go and the places of
+// place.go. blame.go, operators.go and search.go find the culprits, summary.go the
+// likeliest ones.
 package explain
 
 import (
@@ -23,9 +25,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -34,10 +36,11 @@ import (
 // An Explainer explains the failures of one expression. It is made once, is
 // read-only, and safe for concurrent use.
 type Explainer struct {
-	code      *code
-	variables []*code
-	names     []string
-	provider  types.Provider
+	env      *cel.Env
+	programs []*program // the expression, then the variables; nil if it reads none of that name
+	names    []string   // of the variables
+	cells    int
+	idle     atomic.Pointer[machine]
 }
 
 // A Variable is a composited variable that expressions read as variables.NAME.
@@ -120,47 +123,74 @@ var ErrLimit = errors.New("expression is too expensive to explain")
 // must be in the order of their declaration. If the ASTs were compiled with
 // cel.EnableMacroCallTracking, macros are shown as written.
 func New(env *cel.Env, ast *cel.Ast, variables []Variable) (*Explainer, error) {
-	e := &Explainer{provider: env.CELTypeProvider(), variables: make([]*code, len(variables))}
-	c := &compiler{
-		env: env, variables: make(map[string]int, len(variables)),
-		overloads: make(map[string]*functions.Overload), known: make(map[string]bool),
-	}
+	e := &Explainer{env: env, programs: make([]*program, 1+len(variables)), names: make([]string, len(variables))}
+	c := &compiler{env: env, variables: make(map[string]int, len(variables)), needed: make([]int, 0, len(variables))}
 	for i, v := range variables {
 		c.variables[v.Name] = i
-		e.names = append(e.names, v.Name)
+		e.names[i] = v.Name
 	}
 	var err error
-	if e.code, err = c.program(ast); err != nil {
+	if e.programs[0], err = c.program(ast); err != nil {
 		return nil, err
 	}
 	for len(c.needed) > 0 {
 		i := c.needed[0]
-		if c.needed = c.needed[1:]; e.variables[i] != nil {
+		if c.needed = c.needed[1:]; e.programs[1+i] != nil {
 			continue
 		}
-		if e.variables[i], err = c.program(variables[i].AST); err != nil {
+		if e.programs[1+i], err = c.program(variables[i].AST); err != nil {
 			return nil, err
 		}
 	}
+	e.cells = c.count
+	m, err := newMachine(env, e.programs, e.cells)
+	if err != nil {
+		return nil, err
+	}
+	e.idle.Store(m)
 	return e, nil
 }
 
 // Explain explains why the expression did not have the value in.Want. It fails
 // with ctx's error or ErrLimit.
 func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) {
-	r := &run{e: e, ctx: ctx, input: in, roots: make(map[string]*node), vars: make([]*node, len(e.variables))}
-	top := r.eval(e.code, nil)
+	r, err := e.start(ctx, in)
+	if err != nil {
+		return Explanation{}, err
+	}
+	defer e.release(r.machine)
+	top := r.eval(e.programs[0].top, new(frame))
 	if r.stop != nil {
 		if err := ctx.Err(); err != nil {
 			return Explanation{}, err
 		}
 		return Explanation{}, ErrLimit
 	}
+	r.nodes = 0
 	ex := r.explain(top)
 	if r.stop != nil {
 		ex.Incomplete = true
 	}
 	return ex, ctx.Err()
+}
+
+func (e *Explainer) start(ctx context.Context, in Input) (*run, error) {
+	m := e.idle.Swap(nil)
+	if m == nil {
+		var err error
+		if m, err = newMachine(e.env, e.programs, e.cells); err != nil {
+			return nil, err
+		}
+	}
+	m.ctx, m.nodes, m.weight, m.stop = ctx, 0, 0, nil
+	m.run = &run{machine: m, e: e, input: in, roots: make(map[string]*node), vars: make([]*node, len(e.names))}
+	return m.run, nil
+}
+
+// release keeps a machine for the next run, but not what this one has read.
+func (e *Explainer) release(m *machine) {
+	m.run, m.ctx = nil, nil
+	e.idle.Store(m)
 }
 
 func (r *run) explain(top *node) Explanation {
@@ -209,19 +239,19 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 		Depth: depth, Loop: loop, Text: cut(n.x.source(), maxAtom), Value: t.value(n.val), Error: failed(n),
 	})
 	if n.x.op == opVariable {
-		if n.via != nil && !t.seen[n.via] {
-			t.seen[n.via] = true
-			t.walk(n.via, depth+1, "")
+		if n.via() != nil && !t.seen[n.via()] {
+			t.seen[n.via()] = true
+			t.walk(n.via(), depth+1, "")
 		}
 		return
 	}
-	for _, kid := range n.kids {
+	for _, kid := range n.kids() {
 		if isArgument(n.x, kid.x) {
 			t.walk(kid, depth+1, loop)
 		}
 	}
-	for i := range n.turns {
-		turn := &n.turns[i]
+	for i := range n.turns() {
+		turn := &n.turns()[i]
 		name := strings.Join(slices.DeleteFunc([]string{loop, t.label(n.x, turn)}, func(s string) bool { return s == "" }), ", ")
 		for _, part := range []*node{turn.test, turn.body, turn.last} {
 			if part != nil && isArgument(n.x, part.x) {

@@ -202,11 +202,7 @@ func (f *fixture) check(t *testing.T, name, expr string) {
 	want := f.evaluate(t, expr)
 	e, err := New(testEnv(), compileExpr(t, testEnv(), expr), f.variables)
 	rendertest.OK(t, err)
-	r := &run{
-		e: e, ctx: t.Context(), input: Input{Roots: f.roots},
-		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
-	}
-	got := r.eval(e.code, nil).val
+	got := e.evaluate(t, f.roots)
 	if types.IsError(got) != types.IsError(want) || !types.IsError(want) && got.Equal(want) != types.True {
 		t.Errorf("%s: evaluates to %v, CEL says %v", name, got, want)
 	}

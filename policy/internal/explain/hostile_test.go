@@ -160,6 +160,28 @@ func TestVariablesAsMap(t *testing.T) {
 	}
 }
 
+// TestPresenceOfVariable asks only whether there is a variable, so that others need not
+// be evaluated.
+func TestPresenceOfVariable(t *testing.T) {
+	t.Parallel()
+	f := newFixture()
+	f.roots["object"] = map[string]any{"a": int64(1)}
+	f.variables = []Variable{
+		{"a", compileExpr(t, testEnv(), "object.a")},
+		{"b", compileExpr(t, testEnv(), "object.missing")},
+	}
+	for expr, want := range map[string][]string{
+		"!has(variables.b)":                      nil,
+		"has(variables.b) && variables.a == 2":   {"object#/a"},
+		"!has(variables.b) || object.a == 2":     {"object#/a"},
+		"has(variables.b) ? object.a > 1 : true": {"object#/a"},
+	} {
+		if diff := cmp.Diff(want, pointers(f.explain(t, expr, 10))); diff != "" {
+			t.Errorf("%s: %s", expr, diff)
+		}
+	}
+}
+
 // TestSecret keeps the content of Secrets out of the texts.
 func TestSecret(t *testing.T) {
 	t.Parallel()

@@ -35,10 +35,10 @@ func (c *collector) logic(n *node, want bool, k rank) bool {
 
 // evalRest evaluates the operands that CEL leaves out once one has decided.
 func (c *collector) evalRest(n *node) []*node {
-	for len(n.kids) < len(n.x.args) {
-		n.kids = append(n.kids, c.r.eval(n.x.args[len(n.kids)], n.frame))
+	for len(n.kids()) < len(n.x.args) {
+		n.add(n.x.args[len(n.operands)])
 	}
-	return n.kids
+	return n.operands
 }
 
 // parts flattens a tree of one operator.
@@ -46,7 +46,7 @@ func parts(n *node, o op, to []*node) []*node {
 	if n.x == nil || n.x.op != o {
 		return append(to, n)
 	}
-	for _, kid := range n.kids {
+	for _, kid := range n.kids() {
 		to = parts(kid, o, to)
 	}
 	return to
@@ -126,7 +126,7 @@ func guard(n *node) rank {
 	switch {
 	case n.x == nil:
 		return strong
-	case n.x.op == opNot && presence(n.kids[0]), n.x.op == opEqual && isNull(n):
+	case n.x.op == opNot && presence(n.kids()[0]), n.x.op == opEqual && isNull(n):
 		return weak
 	case negative(n.x):
 		return second
@@ -154,14 +154,14 @@ func presence(n *node) bool {
 		return false
 	}
 	if n.x.op == opCall && n.x.name == operators.In {
-		_, ok := n.kids[len(n.kids)-1].val.(traits.Mapper)
+		_, ok := n.kids()[len(n.kids())-1].val.(traits.Mapper)
 		return ok
 	}
 	return n.x.op == opHas || n.x.op == opCall && n.x.name == "hasValue" || n.x.op == opNotEqual && isNull(n)
 }
 
 func isNull(n *node) bool {
-	return slices.ContainsFunc(n.kids, func(kid *node) bool { return kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue })
+	return slices.ContainsFunc(n.kids(), func(kid *node) bool { return kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue })
 }
 
 // progress counts the leading true operands of a false &&, except tests for
@@ -187,40 +187,25 @@ func progress(n *node) int {
 // conditional blames the branch taken, or the condition if the branch is a
 // constant.
 func (c *collector) conditional(n *node, want bool, k rank) bool {
-	return c.blame(n.kids[1], want, k) || c.opposite(n.kids[0], k)
+	return c.blame(n.kids()[1], want, k) || c.opposite(n.kids()[0], k)
 }
 
 // alternative blames `a.orValue(b)` used as a boolean.
 func (c *collector) alternative(n *node, want bool, k rank) bool {
-	if len(n.kids) == 2 {
+	if len(n.kids()) == 2 {
 		return c.optional(n, k)
 	}
-	if inner := optionalContent(n.kids[0]); inner != nil && c.blame(inner, want, k) {
+	inner := n.maker()
+	if _, ok := inner.val.(*types.Optional); !ok && inner != n && c.blame(inner, want, k) {
 		return true
 	}
-	return c.trace(n.kids[0], k)
-}
-
-// optionalContent returns the node of the value in an optional, if the expression made
-// the optional.
-func optionalContent(n *node) *node {
-	for n != nil && n.x != nil {
-		switch {
-		case n.via != nil:
-			n = n.via
-		case n.x.op == opCall && n.x.name == "optional.of" && len(n.kids) == 1:
-			return n.kids[0]
-		default:
-			return nil
-		}
-	}
-	return nil
+	return c.trace(n.kids()[0], k)
 }
 
 // equality blames the operands of == and !=. wantEqual is the expected
 // equality.
 func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
-	a, b := n.kids[0], n.kids[1]
+	a, b := n.kids()[0], n.kids()[1]
 	x, boolA := a.val.(types.Bool)
 	y, boolB := b.val.(types.Bool)
 	if boolA && boolB {
@@ -242,8 +227,8 @@ func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
 
 // test blames the arguments of a function that should have returned want.
 func (c *collector) test(n *node, want bool, k rank) bool {
-	if len(n.kids) == 2 {
-		a, b := n.kids[0], n.kids[1]
+	if len(n.kids()) == 2 {
+		a, b := n.kids()[0], n.kids()[1]
 		switch n.x.name {
 		case operators.In:
 			return c.member(n, want, k)
@@ -264,8 +249,8 @@ func (c *collector) test(n *node, want bool, k rank) bool {
 			}
 		}
 	}
-	if n.via != nil {
-		return c.blame(n.via, want, k)
+	if n.via() != nil {
+		return c.blame(n.via(), want, k)
 	}
 	return c.operands(n, k)
 }
@@ -303,16 +288,16 @@ func (c *collector) side(a, b *node, name string, k rank) bool {
 
 // sized returns the list whose size n is, or nil.
 func sized(n *node) *node {
-	for n.via != nil {
-		n = n.via
+	for n.via() != nil {
+		n = n.via()
 	}
-	if n.x == nil || n.x.op != opCall || n.x.name != "size" || len(n.kids) != 1 {
+	if n.x == nil || n.x.op != opCall || n.x.name != "size" || len(n.kids()) != 1 {
 		return nil
 	}
-	if _, ok := n.kids[0].val.(traits.Lister); !ok {
+	if _, ok := n.kids()[0].val.(traits.Lister); !ok {
 		return nil
 	}
-	return n.kids[0]
+	return n.kids()[0]
 }
 
 // An amount is how a size is wrong.

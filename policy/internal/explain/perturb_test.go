@@ -82,9 +82,10 @@ func (p *perturbation) literals() []any {
 			walk(a)
 		}
 	}
-	walk(p.e.code)
-	for _, v := range p.e.variables {
-		walk(v)
+	for _, v := range p.e.programs {
+		if v != nil {
+			walk(v.top)
+		}
 	}
 	return found
 }

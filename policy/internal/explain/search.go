@@ -21,8 +21,8 @@ func (c *collector) every(n *node, want bool, k rank) bool {
 // only if the test should have been true.
 func (c *collector) each(n *node, want bool, k rank) bool {
 	found := false
-	for i := range n.turns {
-		t := &n.turns[i]
+	for i := range n.turns() {
+		t := &n.turns()[i]
 		if t.test == nil || t.test.val == types.Bool(want) || failed(t.test) && !want {
 			continue
 		}
@@ -42,8 +42,8 @@ func (c *collector) some(n *node, want bool, k rank) bool {
 }
 
 func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
-	for i := range n.turns {
-		if n.turns[i].test.val == types.True {
+	for i := range n.turns() {
+		if n.turns()[i].test.val == types.True {
 			return c.each(n, false, k)
 		}
 	}
@@ -57,12 +57,12 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 // comes from the object and its elements have a key, it blames the list;
 // otherwise it blames all candidates.
 func (c *collector) noneFound(n *node, want bool, k rank) bool {
-	if len(n.turns) == 0 {
+	if len(n.turns()) == 0 {
 		return c.emptyList(n, k)
 	}
 	best, lookup := 0, true
-	for i := range n.turns {
-		if t := n.turns[i].test; t != nil {
+	for i := range n.turns() {
+		if t := n.turns()[i].test; t != nil {
 			best = max(best, progress(t))
 			lookup = lookup && isLookup(t, want, n.x.level)
 		}
@@ -90,13 +90,13 @@ func (c *collector) noneFound(n *node, want bool, k rank) bool {
 // candidates blames the elements that came closest to a match, and separates
 // findings inside the searched list from others.
 func (c *collector) candidates(n *node, want bool, best int) (inside, outside []finding) {
-	for i := range n.turns {
-		t := &n.turns[i]
+	for i := range n.turns() {
+		t := &n.turns()[i]
 		if t.test == nil || t.test.val == types.Bool(want) || want && progress(t.test) < best {
 			continue
 		}
-		own := []finding{{at: t.elem.at}}
-		if t.elem.at == nil {
+		own := []finding{{at: t.elem.at()}}
+		if t.elem.at() == nil {
 			own = c.separately(func() { c.trace(t.elem, strong) })
 		}
 		for _, f := range c.separately(func() { c.blame(t.test, want, strong) }) {
@@ -157,13 +157,13 @@ func isLookup(t *node, want bool, level int) bool {
 	}
 	switch t.x.op {
 	case opNot:
-		return isLookup(t.kids[0], !want, level)
+		return isLookup(t.kids()[0], !want, level)
 	case opAnd:
-		return want && isLookup(t.kids[len(t.kids)-1], want, level)
+		return want && isLookup(t.kids()[len(t.kids())-1], want, level)
 	case opOr:
-		return want && !slices.ContainsFunc(t.kids, func(kid *node) bool { return !isLookup(kid, want, level) })
+		return want && !slices.ContainsFunc(t.kids(), func(kid *node) bool { return !isLookup(kid, want, level) })
 	case opExists, opAll:
-		return (t.x.op == opExists) == want && len(t.turns) > 0 && isLookup(t.turns[0].test, want, level)
+		return (t.x.op == opExists) == want && len(t.turns()) > 0 && isLookup(t.turns()[0].test, want, level)
 	case opEqual, opNotEqual:
 		a, b := t.x.args[0], t.x.args[1]
 		return (t.x.op == opEqual) == want && (isChain(a, level) && !b.reads(level) || isChain(b, level) && !a.reads(level))
@@ -172,9 +172,6 @@ func isLookup(t *node, want bool, level int) bool {
 	}
 	return false
 }
-
-// reads reports whether x depends on the variables of the loop at that level.
-func (c *code) reads(level int) bool { return c.uses&(1<<min(level, 63)) != 0 }
 
 // isChain reports whether x is the loop's variable or a field of it.
 func isChain(x *code, level int) bool {
@@ -187,17 +184,17 @@ func isChain(x *code, level int) bool {
 // absent blames the list for an element that is not there, or a map for a key.
 func (c *collector) absent(n *node, k rank) bool {
 	c.atom = n
-	rng := n.kids[0]
+	rng := n.kids()[0]
 	m, ok := rng.val.(traits.Mapper)
 	if !ok {
 		return c.lists(rng, k)
 	}
-	t := n.turns[0].test
+	t := n.turns()[0].test
 	for isOp(t, opAnd) {
-		t = t.kids[len(t.kids)-1]
+		t = t.kids()[len(t.kids())-1]
 	}
 	if t.x.op == opEqual && placeOf(m) != nil {
-		for i, other := range []*node{t.kids[1], t.kids[0]} {
+		for i, other := range []*node{t.kids()[1], t.kids()[0]} {
 			if key, ok := other.val.(types.String); ok && t.x.args[i].op == opLocal && t.x.args[i].slot == slotFirst {
 				return c.add(placeOf(m).child(string(key)), k)
 			}
@@ -210,8 +207,8 @@ func (c *collector) absent(n *node, k rank) bool {
 // elements, or the list itself, and the value that was searched for if the list
 // is not the object's own.
 func (c *collector) emptyList(n *node, k rank) bool {
-	rng := n.kids[0]
-	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
+	rng := n.kids()[0]
+	if made := maker(rng); len(made.turns()) > 0 && made.x.args[argTest] != nil {
 		return c.noneFound(made, true, k)
 	}
 	lists := c.separately(func() { c.lists(rng, strong) })
@@ -227,8 +224,8 @@ func (c *collector) emptyList(n *node, k rank) bool {
 
 // maker returns the node that made a list, looking through variables.
 func maker(n *node) *node {
-	for n.via != nil && n.at == nil {
-		n = n.via
+	for n.via() != nil && n.at() == nil {
+		n = n.via()
 	}
 	return n
 }
@@ -252,15 +249,15 @@ func (c *collector) outsideLoop(x *code, level int, f *frame) {
 // size blames a list for its size.
 func (c *collector) size(list *node, what amount, k rank) bool {
 	n := maker(list)
-	if n.at == nil && n.x != nil {
+	if n.at() == nil && n.x != nil {
 		switch {
 		case n.x.op == opFilter || n.x.op == opMap && n.x.args[argTest] != nil:
 			return c.filtered(n, what, k)
 		case n.x.op == opMap:
-			return c.size(n.kids[0], what, k)
+			return c.size(n.kids()[0], what, k)
 		case n.x.op == opCall && n.x.name == operators.Add:
-			found := c.size(n.kids[0], what, contribution(n.kids[0], k))
-			return c.size(n.kids[1], what, contribution(n.kids[1], k)) || found
+			found := c.size(n.kids()[0], what, contribution(n.kids()[0], k))
+			return c.size(n.kids()[1], what, contribution(n.kids()[1], k)) || found
 		}
 	}
 	return c.lists(list, k)
@@ -274,7 +271,7 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 	}
 	switch {
 	case what == tooMany || found:
-	case slices.ContainsFunc(n.turns, func(t turn) bool { return t.kept }):
+	case slices.ContainsFunc(n.turns(), func(t turn) bool { return t.kept }):
 		found = c.each(n, true, k)
 	default:
 		found = c.noneFound(n, true, k)
@@ -295,22 +292,22 @@ func contribution(n *node, k rank) rank {
 // made.
 func (c *collector) lists(n *node, k rank) bool {
 	switch {
-	case n.at != nil:
-		return c.add(n.at, k)
+	case n.at() != nil:
+		return c.add(n.at(), k)
 	case n.x == nil:
 		return c.trace(n, k)
-	case n.x.op == opCond && len(n.kids) == 2:
-		return c.lists(n.kids[1], k) || c.opposite(n.kids[0], k)
-	case n.via != nil:
-		return c.lists(n.via, k)
+	case n.x.op == opCond && len(n.kids()) == 2:
+		return c.lists(n.kids()[1], k) || c.opposite(n.kids()[0], k)
+	case n.via() != nil:
+		return c.lists(n.via(), k)
 	case n.x.op == opFilter, n.x.op == opMap, n.x.op == opTransform:
-		return c.lists(n.kids[0], k)
+		return c.lists(n.kids()[0], k)
 	case n.x.op == opCall && n.x.name == operators.Add:
-		found := c.lists(n.kids[0], contribution(n.kids[0], k))
-		return c.lists(n.kids[1], contribution(n.kids[1], k)) || found
+		found := c.lists(n.kids()[0], contribution(n.kids()[0], k))
+		return c.lists(n.kids()[1], contribution(n.kids()[1], k)) || found
 	case n.x.op == opCall, n.x.op == opOr2:
 		found := false
-		for _, kid := range n.kids {
+		for _, kid := range n.kids() {
 			found = c.lists(kid, k) || found
 		}
 		return found
@@ -320,7 +317,7 @@ func (c *collector) lists(n *node, k rank) bool {
 
 // member blames `a in b`.
 func (c *collector) member(n *node, want bool, k rank) bool {
-	a, b := n.kids[0], n.kids[1]
+	a, b := n.kids()[0], n.kids()[1]
 	if m, ok := b.val.(traits.Mapper); ok {
 		return c.key(a, b, m, k)
 	}

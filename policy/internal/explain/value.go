@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -44,7 +46,9 @@ func placeOf(v any) *place {
 // placedMap is a map that is read from a root: JSON, or an object typed by a schema.
 type placedMap struct {
 	traits.Mapper
-	at *place
+	at   *place
+	keys []ref.Val // of the first containers that were read
+	read []ref.Val
 }
 
 func (m *placedMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(unwrap(other)) }
@@ -57,11 +61,18 @@ func (m *placedMap) ConvertToType(typ ref.Type) ref.Val {
 }
 
 func (m *placedMap) Find(key ref.Val) (ref.Val, bool) {
+	if i := slices.Index(m.keys, key); i >= 0 {
+		return m.read[i], true
+	}
 	v, ok := m.Mapper.Find(key)
 	if !ok {
 		return v, false
 	}
-	return wrapVal(v, m.property(key)), true
+	v = wrapVal(v, m.property(key))
+	if placeOf(v) != nil && len(m.keys) < 4 {
+		m.keys, m.read = append(m.keys, key), append(m.read, v)
+	}
+	return v, true
 }
 
 func (m *placedMap) Get(key ref.Val) ref.Val { return wrapVal(m.Mapper.Get(key), m.property(key)) }
@@ -70,7 +81,7 @@ func (m *placedMap) Get(key ref.Val) ref.Val { return wrapVal(m.Mapper.Get(key),
 // (x__dash__prop), keys of a map are not.
 func (m *placedMap) property(key ref.Val) *place {
 	k, ok := key.(types.String)
-	if !ok {
+	if !ok || m.at == nil {
 		return nil
 	}
 	if m.at.root.typed() {
@@ -84,22 +95,50 @@ func (m *placedMap) property(key ref.Val) *place {
 	return m.at.child(string(k))
 }
 
+// Iterator returns the keys sorted, so that explanations are deterministic.
+func (m *placedMap) Iterator() traits.Iterator {
+	var keys []ref.Val
+	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortFunc(keys, func(a, b ref.Val) int {
+		return strings.Compare(fmt.Sprint(a.Value()), fmt.Sprint(b.Value()))
+	})
+	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
 // IsZeroValue makes optional.ofNonZeroValue work.
 func (m *placedMap) IsZeroValue() bool { return m.Size() == types.IntZero }
 
 // placedList is a list that is read from a root.
 type placedList struct {
 	traits.Lister
-	at *place
+	at   *place
+	read []ref.Val // the elements that were read
 }
 
 func (l *placedList) Equal(other ref.Val) ref.Val   { return l.Lister.Equal(unwrap(other)) }
-func (l *placedList) Add(other ref.Val) ref.Val     { return l.Lister.Add(unwrap(other)) }
 func (l *placedList) Contains(elem ref.Val) ref.Val { return l.Lister.Contains(unwrap(elem)) }
 func (l *placedList) IsZeroValue() bool             { return l.Size() == types.IntZero }
-func (l *placedList) Iterator() traits.Iterator {
-	n, _ := l.Size().(types.Int)
-	return &iterator{list: l, size: int(n)}
+
+// Add keeps the places of the elements, unless the lists are merged by keys.
+func (l *placedList) Add(other ref.Val) ref.Val {
+	if l.at.root.typed() {
+		return l.Lister.Add(unwrap(other))
+	}
+	return l.placed().Add(other)
+}
+
+func (l *placedList) Iterator() traits.Iterator { return l.placed().Iterator() }
+
+// placed returns a list of the elements with their places.
+func (l *placedList) placed() traits.Lister {
+	size, _ := l.Size().(types.Int)
+	items := make([]ref.Val, size)
+	for i := range items {
+		items[i] = l.Get(types.Int(i))
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, items)
 }
 
 func (l *placedList) ConvertToType(typ ref.Type) ref.Val {
@@ -110,11 +149,18 @@ func (l *placedList) ConvertToType(typ ref.Type) ref.Val {
 }
 
 func (l *placedList) Get(index ref.Val) ref.Val {
+	size, _ := l.Size().(types.Int)
 	i, err := types.IndexOrError(index)
-	if err != nil {
+	if err != nil || i < 0 || i >= int(size) {
 		return l.Lister.Get(index)
 	}
-	return wrapVal(l.Lister.Get(index), l.at.item(i))
+	if l.read == nil {
+		l.read = make([]ref.Val, size)
+	}
+	if l.read[i] == nil {
+		l.read[i] = wrapVal(l.Lister.Get(index), l.at.item(i))
+	}
+	return l.read[i]
 }
 
 func unwrap(v ref.Val) ref.Val {
@@ -126,95 +172,6 @@ func unwrap(v ref.Val) ref.Val {
 	}
 	return v
 }
-
-// builtList is a list that the expression built. It keeps the nodes of its
-// elements.
-type builtList struct {
-	traits.Lister
-	items []*node
-	parts int
-}
-
-func newBuiltList(items []*node) *builtList {
-	vals := make([]ref.Val, len(items))
-	total := 1
-	for i, n := range items {
-		vals[i] = n.val
-		total = min(total+partsOf(n.val), maxParts+1)
-	}
-	return &builtList{Lister: types.NewRefValList(types.DefaultTypeAdapter, vals), items: items, parts: total}
-}
-
-func (b *builtList) IsZeroValue() bool { return len(b.items) == 0 }
-func (b *builtList) ConvertToType(t ref.Type) ref.Val {
-	if t == types.ListType {
-		return b
-	}
-	return b.Lister.ConvertToType(t)
-}
-
-// builtMap is a map that the expression built.
-type builtMap struct {
-	traits.Mapper
-	keys, values []*node
-	parts        int
-}
-
-func newBuiltMap(keys, values []*node) *builtMap {
-	m := make(map[ref.Val]ref.Val, len(keys))
-	total := 1
-	for i, k := range keys {
-		m[k.val] = values[i].val
-		total = min(total+partsOf(values[i].val), maxParts+1)
-	}
-	return &builtMap{Mapper: types.NewRefValMap(types.DefaultTypeAdapter, m), keys: keys, values: values, parts: total}
-}
-
-// partsOf counts the values that a value contains. A part that the expression's
-// own lists contain several times counts each time.
-func partsOf(v ref.Val) int {
-	switch v := v.(type) {
-	case *builtList:
-		return max(v.parts, len(v.items))
-	case *builtMap:
-		return v.parts
-	case types.String:
-		return 1 + len(v)/32
-	}
-	return 1
-}
-
-func (b *builtMap) IsZeroValue() bool { return len(b.keys) == 0 }
-func (b *builtMap) ConvertToType(t ref.Type) ref.Val {
-	if t == types.MapType {
-		return b
-	}
-	return b.Mapper.ConvertToType(t)
-}
-
-// entry returns the node of the value under a key, or nil.
-func (b *builtMap) entry(key ref.Val) *node {
-	for i := len(b.keys) - 1; i >= 0; i-- {
-		if b.keys[i].val.Equal(key) == types.True {
-			return b.values[i]
-		}
-	}
-	return nil
-}
-
-type iterator struct {
-	types.Null // implements the rest of ref.Val, which iterators don't need
-	list       traits.Indexer
-	next, size int
-}
-
-func (i *iterator) HasNext() ref.Val { return types.Bool(i.next < i.size) }
-func (i *iterator) Next() ref.Val {
-	i.next++
-	return i.list.Get(types.Int(i.next - 1))
-}
-func (i *iterator) Type() ref.Type { return types.IteratorType }
-func (i *iterator) Value() any     { return nil }
 
 // Literals returns the string literals in the failed part of the expression,
 // with which the field was compared.
