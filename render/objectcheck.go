@@ -50,7 +50,7 @@ func (u *Unit) checkDefined() (errs []error) {
 	}
 	for _, o := range u.Objects {
 		gk := o.GroupVersionKind().GroupKind()
-		if d := templates[gk]; d != nil {
+		if d := templates[gk]; d != nil && o.GetAnnotations()["helm.sh/hook"] == "" { // hooks are not in the manifest
 			delete(templates, gk) // one is enough
 			e := u.errorAt(o, "/kind", "definition-in-template", "Helm can't install this %.63s together with its definition%s, which is a template, too: the cluster must have the definition before", o.GetKind(), whereIs(d))
 			e.Warning, e.Hint = true, "move the definition to the chart's directory crds, or to another release"

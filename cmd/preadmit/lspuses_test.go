@@ -351,13 +351,13 @@ func TestLSPSettings(t *testing.T) {
 		}
 	}
 	for settings, want := range map[string]string{
-		`{"pakc": []}`:              `unknown key "pakc"; did you mean pack?`,
-		`{"preadmit": {"nope": 1}}`: `unknown key "nope"`,
-		`{"clusters": []}`:          "clusters is about the repository, so it belongs to .preadmit/config.yaml",
-		`{"policy": "../x"}`:        `policy: "../x" leads out of the repository`,
-		`{"kube-version": "1"}`:     `kube-version: "1" is not a Kubernetes version`,
-		`{"config": "x.yaml"}`:      `unknown key "config"`,
-		`[]`:                        "settings are an object",
+		`{"preadmit": {"pakc": []}}`:          `unknown key "pakc"; did you mean pack?`,
+		`{"preadmit": {"nope": 1}}`:           `unknown key "nope"`,
+		`{"preadmit": {"clusters": []}}`:      "clusters is about the repository, so it belongs to .preadmit/config.yaml",
+		`{"preadmit": {"policy": "../x"}}`:    `policy: "../x" leads out of the repository`,
+		`{"preadmit": {"kube-version": "1"}}`: `kube-version: "1" is not a Kubernetes version`,
+		`{"preadmit": {"config": "x.yaml"}}`:  `unknown key "config"`,
+		`[]`:                                  "settings are an object",
 	} {
 		e.said = nil
 		e.notify("workspace/didChangeConfiguration", object{"settings": json.RawMessage(settings)})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Gate refuses the requests that the API server does not authorize, and roles and bindings that would give their
@@ -28,11 +29,13 @@ type Gate struct {
 	authorizer *Authorizer
 	mu         sync.Mutex // guards roles
 	roles      *store     // nil if the authorizer is not RBAC
+	applied    []*render.Object
 }
 
-// NewGate returns the gate of an authorizer.
-func NewGate(a *Authorizer) *Gate {
-	g := &Gate{authorizer: a}
+// NewGate returns the gate of an authorizer. applied are the objects whose requests it is asked about: a binding may
+// give a role among them, which is judged itself.
+func NewGate(a *Authorizer, applied []*render.Object) *Gate {
+	g := &Gate{authorizer: a, applied: applied}
 	if r, ok := a.decider.(*rbac); ok {
 		g.roles = r.store
 	}
@@ -48,9 +51,6 @@ func (g *Gate) Validate(ctx context.Context, req *policy.Request) (results []pol
 	r := g.result(req, "request", func() (message string, err error) {
 		for _, verb := range verbs(req) {
 			a := g.attributes(req, verb)
-			if verb == "create" && !serverSide(req) {
-				a.Name = "" // it is not in the path
-			}
 			if ok, err := g.allows(ctx, a); err != nil || !ok {
 				return forbidden(req, a), err
 			}
@@ -87,7 +87,14 @@ func serverSide(req *policy.Request) bool {
 func (g *Gate) attributes(req *policy.Request, verb string) authorizer.AttributesRecord {
 	who := &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra}
 	r := req.Resource
-	return authorizer.AttributesRecord{User: who, Verb: verb, Namespace: req.Namespace, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Name: req.Name, ResourceRequest: true}
+	a := authorizer.AttributesRecord{User: who, Verb: verb, Namespace: req.Namespace, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource, Name: req.Name, ResourceRequest: true}
+	switch posts := req.Operation == policy.Create && !serverSide(req); {
+	case posts && verb != "get":
+		a.Name = "" // it is not in the path
+	case r.Group == "" && r.Resource == "namespaces":
+		a.Namespace = req.Name // as RequestInfoFactory of k8s.io/apiserver reads the path
+	}
+	return a
 }
 
 // forbidden returns the API server's message (forbiddenMessage of k8s.io/apiserver's package responsewriters).
@@ -187,8 +194,11 @@ const maxRights = 1000
 func (g *Gate) lacking(ctx context.Context, a authorizer.AttributesRecord, rules []rbacv1.PolicyRule) (lacks []rbacv1.PolicyRule, err error) {
 	rights := 0
 	for _, rule := range rules {
-		n := len(rule.Verbs) * (len(rule.NonResourceURLs) + len(rule.APIGroups)*len(rule.Resources)*max(len(rule.ResourceNames), 1))
-		if rights += n; n > maxRights || rights > maxRights {
+		most := max(len(rule.Verbs), len(rule.NonResourceURLs), len(rule.APIGroups), len(rule.Resources), len(rule.ResourceNames))
+		if most <= maxRights { // else the product could be larger than an integer
+			rights += len(rule.Verbs) * (len(rule.NonResourceURLs) + len(rule.APIGroups)*len(rule.Resources)*max(len(rule.ResourceNames), 1))
+		}
+		if most > maxRights || rights > maxRights {
 			return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether %s has all rights of a role with more than %d", a.User.GetName(), maxRights)}
 		}
 		for _, one := range validation.BreakdownRule(rule) {
@@ -223,6 +233,14 @@ func (g *Gate) bound(ref rbacv1.RoleRef, namespace string) (rules []rbacv1.Polic
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := g.roles.role(ref, namespace)
+	if r.unknown != "" {
+		for _, o := range g.applied {
+			if k := keyOf(ref.Kind, o); o.GetKind() == ref.Kind && k.name == ref.Name && (k.namespace == "" || k.namespace == namespace) {
+				r = &role{variants: [][]part{g.roles.parts(nil, readRole(o))}}
+				break
+			}
+		}
+	}
 	if len(r.variants) != 1 {
 		return nil, unknown
 	}

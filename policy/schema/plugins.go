@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,9 +25,9 @@ func PluginNames() []string { return apiserver.PluginNames() }
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
 	quotas := len(c.List(schema.GroupKind{Kind: "ResourceQuota"})) > 0
-	claimed := sync.OnceValue(func() map[claim][]*render.Object { return claimed(c) })
+	claimed := sync.OnceValue(func() map[claim][]*corev1.Service { return cmp.Or(k.bare, k).claimedOn(c) })
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, claimed: claimed, made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, claimed: claimed, counts: make(map[schema.GroupKind]map[counted][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
 	}
 	created := on(disabled)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
@@ -57,18 +58,22 @@ func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
 	return p
 }
 
+// clusterOf returns an equal value for units that are known to be on one cluster. It is nil for objects that are there
+// already, whatever else is.
+func clusterOf(u *render.Unit) any {
+	switch {
+	case u == nil:
+		return nil
+	case u.ID != "" && u.State != render.Unreached:
+		return u.Cluster
+	}
+	return u
+}
+
 // A claim is an address or a node port that a Service asks for.
 type claim struct {
 	on any // see clusterOf
 	of string
-}
-
-// clusterOf returns an equal value for units that are known to be on one cluster.
-func clusterOf(u *render.Unit) any {
-	if u != nil && u.ID != "" && u.State != render.Unreached {
-		return u.Cluster
-	}
-	return u
 }
 
 func claims(o *render.Object) (all []claim) {
@@ -91,15 +96,27 @@ func claims(o *render.Object) (all []claim) {
 	return all
 }
 
-// claimed returns the Services of a cluster by what they claim.
-func claimed(c *policy.Cluster) map[claim][]*render.Object {
-	all := make(map[claim][]*render.Object)
+// claimedOn returns two valid Services of a cluster, if there are so many, for each claim.
+func (k *Kinds) claimedOn(c *policy.Cluster) map[claim][]*corev1.Service {
+	all := make(map[claim][]*corev1.Service)
 	for _, o := range c.List(schema.GroupKind{Kind: "Service"}) {
-		for _, is := range claims(o) {
-			all[is] = append(all[is], o)
+		wanted := slices.DeleteFunc(claims(o), func(is claim) bool {
+			return slices.ContainsFunc(all[is], func(s *corev1.Service) bool { return len(all[is]) == 2 || isNamed(s, o) })
+		})
+		if len(wanted) == 0 {
+			continue
+		}
+		if s, ok := k.typed(o).(*corev1.Service); ok {
+			for _, is := range wanted {
+				all[is] = append(all[is], s)
+			}
 		}
 	}
 	return all
+}
+
+func isNamed(s *corev1.Service, o *render.Object) bool {
+	return s.Name == o.GetName() && s.Namespace == o.EffectiveNamespace()
 }
 
 // others returns a Service for each claim of o that another one makes, too.
@@ -108,25 +125,62 @@ func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
 		return nil
 	}
 	for _, is := range claims(o) {
-		for _, other := range k.claimed()[is] {
-			if other.GetName() == o.GetName() && other.EffectiveNamespace() == o.EffectiveNamespace() {
-				continue
-			}
-			if s, ok := k.typed(other).(*corev1.Service); ok {
-				others = append(others, s)
-				break
-			}
+		there := slices.Concat(k.claimed()[claim{nil, is.of}], k.claimed()[is])
+		if i := slices.IndexFunc(there, func(s *corev1.Service) bool { return !isNamed(s, o) }); i >= 0 {
+			others = append(others, there[i])
 		}
 	}
 	return others
 }
 
+// A counted is where objects of a kind are counted together.
+type counted struct {
+	schema.GroupKind
+	on        any // see clusterOf
+	namespace string
+}
+
+// listed returns the objects of a kind and a namespace that are known to be on the cluster of a unit, each once.
+func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace string) []apiserver.Listed {
+	k.counting.Lock()
+	defer k.counting.Unlock()
+	if _, known := k.counts[kind]; !known {
+		places := make(map[counted][]apiserver.Listed)
+		names := make(map[counted]map[string]bool)
+		for _, o := range k.cluster.List(kind) {
+			at, name := counted{kind, clusterOf(o.Unit), o.EffectiveNamespace()}, o.GetName()
+			if names[at] == nil {
+				names[at] = make(map[string]bool)
+			}
+			if name != "" && names[at][name] {
+				continue
+			}
+			names[at][name] = true
+			if typed := k.typed(o); typed != nil {
+				places[at] = append(places[at], apiserver.Listed{Source: o, Name: name, Object: typed})
+			}
+		}
+		k.counts[kind] = places
+	}
+	there, here := k.counts[kind][counted{kind, nil, namespace}], k.counts[kind][counted{kind, clusterOf(unit), namespace}]
+	return append(slices.DeleteFunc(slices.Clone(there), func(o apiserver.Listed) bool {
+		return slices.ContainsFunc(here, func(x apiserver.Listed) bool { return x.Name == o.Name })
+	}), here...)
+}
+
 func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 	var objects []runtime.Object
+	sure := make(map[[3]string]bool)
 	for _, kind := range apiserver.PluginKinds() {
 		for _, o := range nearest(k.cluster.List(kind), unit) {
 			if typed := k.typed(o); typed != nil {
 				objects = append(objects, typed)
+				namespace := ""
+				if m, ok := typed.(metav1.Object); ok {
+					namespace = m.GetNamespace()
+				}
+				on := clusterOf(o.Unit)
+				sure[[3]string{kind.Kind, namespace, o.GetName()}] = on == nil || on == clusterOf(unit)
 			}
 		}
 	}
@@ -136,22 +190,14 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 			return account
 		}
 		return nil
-	}, func(kind schema.GroupKind, namespace string) map[string]runtime.Object {
-		all := make(map[string]runtime.Object)
-		for _, o := range nearest(k.cluster.List(kind), unit) {
-			if o.EffectiveNamespace() == namespace && clusterOf(o.Unit) == clusterOf(unit) {
-				if typed := k.typed(o); typed != nil {
-					all[o.GetName()] = typed
-				}
-			}
-		}
-		return all
+	}, func(kind, namespace, name string) bool { return sure[[3]string{kind, namespace, name}] }, func(kind schema.GroupKind, namespace string) []apiserver.Listed {
+		return k.listed(kind, unit, namespace)
 	})
 }
 
 // typed returns an object as the API server stores it without plugins, or nil if it refuses the object.
 func (k *Kinds) typed(o *render.Object) runtime.Object {
-	_, typed, err := k.bare.AdmitTyped(o, o.EffectiveNamespace())
+	_, typed, err := cmp.Or(k.bare, k).AdmitTyped(o, o.EffectiveNamespace())
 	if err != nil {
 		return nil
 	}
@@ -187,12 +233,16 @@ func (k *Kinds) homeless(req *policy.Request) []policy.Result {
 	if !makes || req.Maker != nil || k.cluster == nil || name == "" || name == "default" || slices.Contains(k.disabled, "ServiceAccount") {
 		return nil
 	}
+	if req.Object.GetNamespace() == "" && (req.Object.Unit == nil || req.Object.Unit.Namespace == "") {
+		return nil // who applies it says where
+	}
 	exists := slices.ContainsFunc(k.cluster.Named(kind, name), func(o *render.Object) bool { return o.EffectiveNamespace() == req.Namespace })
 	if exists || k.cluster.Lacks(kind) { // in this order, since the cache has to know that the answer depends on the kind
 		return nil
 	}
 	r := result(req.Kind, ruleForbidden, policy.Fail)
-	r.Fields = []string{template + "/spec/serviceAccountName"}
+	r.Fields, r.Reason = []string{template + "/spec/serviceAccountName"}, "Forbidden"
+	r.Assumed = []string{"all ServiceAccounts of the cluster are given by --with or in the tree"}
 	r.Message = fmt.Sprintf("error looking up service account %s/%s: serviceaccount %q not found", req.Namespace, name, name)
 	if req.Kind != policy.PodKind {
 		r.AboutPods()

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -58,7 +59,9 @@ type Kinds struct {
 	limits   bool     // the cluster has objects that plugins look up
 	quotas   bool     // there are ResourceQuotas among them
 	disabled []string // plugins that do not run
-	claimed  func() map[claim][]*render.Object
+	claimed  func() map[claim][]*corev1.Service
+	counting sync.Mutex // guards counts
+	counts   map[schema.GroupKind]map[counted][]apiserver.Listed
 	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins
 	mu       sync.Mutex
 	made     map[*render.Unit]*apiserver.Plugins

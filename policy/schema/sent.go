@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // tooLong returns the refusal of an object that kubectl apply, which Argo CD runs, sends with its own manifest as an
@@ -50,7 +51,7 @@ func versioned(req *policy.Request) []policy.Result {
 		return nil
 	}
 	r := result(req.Kind, ruleInvalid, policy.Fail)
-	r.Fields, r.Hint = []string{"/metadata/resourceVersion"}, "delete the field"
+	r.Fields, r.Hint, r.Reason = []string{"/metadata/resourceVersion"}, "delete the field", "Conflict"
 	if r.Message = "resourceVersion should not be set on objects to be created"; !creates {
 		r.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again", req.Resource.GroupResource(), req.Name)
 		r.Assumed = []string{"the object on the cluster has another resourceVersion"}
@@ -70,7 +71,11 @@ func unnamable(req *policy.Request) []policy.Result {
 	r := result(req.Kind, ruleTooLong, policy.Fail)
 	r.Message = fmt.Sprintf("label controller-revision-hash of its pods, which is this name with a hash: must be no more than %d characters", most)
 	r.Fields, r.Assumed = []string{"/metadata/name"}, []string{"the hash of its revision has at least nine digits"}
-	if length+9 <= most {
+	replicas, _ := render.Lookup(req.Admitted, "/spec/replicas")
+	switch {
+	case fmt.Sprint(replicas) == "0":
+		r.Action, r.Assumed = policy.Warn, []string{"it gets replicas"}
+	case length+9 <= most:
 		r.Action, r.Assumed = policy.Warn, []string{"the hash of its revision has ten digits"}
 	}
 	r.AboutPods()

@@ -41,10 +41,11 @@ var causeRules = map[metav1.CauseType]string{
 	metav1.CauseTypeFieldValueNotFound: ruleNotFound, metav1.CauseTypeTooLong: ruleTooLong, metav1.CauseTypeTooMany: ruleTooLong,
 }
 
-// IsInvalid reports whether a result of a Validator says that the API server answers with the reason
-// Invalid. An object that can't be decoded, or has unknown fields, is a bad request.
+// IsInvalid reports whether a result of a Validator says that the API server answers with the reason Invalid or Conflict,
+// for which kubectl apply --force and Flux delete an object and create it again. An object that can't be decoded, or has
+// unknown fields, is a bad request; what an admission plugin refuses is forbidden.
 func IsInvalid(r *policy.Result) bool {
-	return r.Engine == policy.EngineSchema && r.Outcome == policy.Fail && r.Action == policy.Deny && r.Rule != ruleUnknown && r.Rule != "decode"
+	return r.Engine == policy.EngineSchema && r.Outcome == policy.Fail && r.Action == policy.Deny && (r.Reason == "Invalid" || r.Reason == "Conflict")
 }
 
 // A Validator applies the API server's strict decoding and validation to
@@ -106,27 +107,26 @@ func newKindValidator(b *builtin, r release) *kindValidator {
 
 // Validate implements policy.Validator. DELETE requests give no results, except of
 // Namespaces that may not be deleted.
-// Requests for kinds that are not built in give only the warning about a
-// deprecated version.
+// Objects of kinds that are not built in are not validated.
 func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil || req.SubResource != "" {
 		return v.undeletable(req), nil
 	}
-	warnings := slices.Concat(v.warnings(req), tooLong(req), versioned(req), unnamable(req), v.kinds.homeless(req))
+	refusals := slices.Concat(tooLong(req), versioned(req), unnamable(req), v.kinds.homeless(req))
 	b := v.builtin(req.Kind)
 	if b == nil {
 		v.Prepare(req)
-		return warnings, nil
+		return append(refusals, v.warnings(req)...), nil
 	}
 	var results []policy.Result
 	var err error
 	policy.Observed(ctx, policy.EngineSchema, req.Kind.GroupKind().String(), func() {
-		results, err = b.validator().validate(req, v.kinds)
+		results, err = b.validator().validate(req, v.kinds, refusals)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return append(results, warnings...), ctx.Err()
+	return append(results, v.warnings(req)...), ctx.Err()
 }
 
 // undeletable returns the refusal of the plugin NamespaceLifecycle, if the request deletes a Namespace that the
@@ -136,11 +136,13 @@ func (v *Validator) undeletable(req *policy.Request) []policy.Result {
 		return nil
 	}
 	r := result(req.Kind, ruleForbidden, policy.Fail)
+	r.Reason = "Forbidden"
 	r.Message, r.Fields = fmt.Sprintf("namespaces %q is forbidden: this namespace may not be deleted", req.Name), []string{"/metadata/name"}
 	return []policy.Result{r}
 }
 
-func (k *kindValidator) validate(req *policy.Request, kinds *Kinds) ([]policy.Result, error) {
+// validate returns the results about an object with those that are found already.
+func (k *kindValidator) validate(req *policy.Request, kinds *Kinds, found []policy.Result) ([]policy.Result, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -151,8 +153,7 @@ func (k *kindValidator) validate(req *policy.Request, kinds *Kinds) ([]policy.Re
 	if req.Maker != nil { // all else was found in the template
 		return k.results(slices.DeleteFunc(faults, func(f fault) bool { return !f.plugin })), nil
 	}
-	results := k.unknownFields(req)
-	results = append(results, k.results(faults)...)
+	results := slices.Concat(k.unknownFields(req), k.results(faults), found)
 	if len(results) == 0 {
 		results = append(results, k.result(ruleValid, policy.Pass))
 	}
@@ -213,7 +214,7 @@ func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, erro
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.builtin, req.Subject().Unit), Others: kinds.others(req.Subject())}
+	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.builtin, req.Subject().Unit), Others: kinds.others(req.Subject()), Source: req.Subject()}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
 		r.Object = typed
@@ -312,6 +313,9 @@ func (k *kindValidator) results(faults []fault) []policy.Result {
 	for _, f := range faults {
 		r := k.result(f.rule, policy.Fail)
 		r.Message, r.Fields, r.Reason, r.Assumed = policy.Shorten(f.message, policy.MaxMessage), f.fields, "Invalid", f.assumed
+		if f.plugin {
+			r.Reason = "Forbidden"
+		}
 		if f.warns {
 			r.Action = policy.Warn
 		}

@@ -148,7 +148,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Authorizes() {
-		b.Chain.Validators = append(b.Chain.Validators, authz.NewGate(authorizer))
+		b.Chain.Validators = append(b.Chain.Validators, authz.NewGate(authorizer, head))
 	}
 	options := admission.Options{
 		Cluster: b.Cluster, Kinds: kinds, Types: types, Cost: o.Verbose, KubeVersion: o.KubeVersion,

@@ -42,7 +42,7 @@ func (s *server) initialize(p *initializeParams) error {
 	if err != nil {
 		s.show(Error, err.Error())
 	}
-	if err := s.configure(p.Settings); len(p.Settings) > 0 && err != nil {
+	if err := s.configure(p.Settings, true); len(p.Settings) > 0 && err != nil {
 		s.show(Error, "initializationOptions: "+err.Error())
 	}
 	return nil

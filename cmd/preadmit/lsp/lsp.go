@@ -205,7 +205,7 @@ func (s *server) notified(ctx context.Context, m *message) {
 	case "workspace/didChangeWatchedFiles":
 		s.evaluateAll(ctx)
 	case "workspace/didChangeConfiguration":
-		if err = take(m, func(p *configurationParams) error { return s.configure(p.Settings) }); err == nil {
+		if err = take(m, func(p *configurationParams) error { return s.configure(p.Settings, false) }); err == nil {
 			s.evaluateAll(ctx)
 		}
 	case "workspace/didChangeWorkspaceFolders":
@@ -332,15 +332,15 @@ func (s *repository) closed(p *documentParams) error {
 // maxSettings limits the size of the editor's settings, which become an argument of a process.
 const maxSettings = 64 << 10
 
-// configure takes settings of the editor: those below the key preadmit, or all if there is no such key.
+// configure takes settings of the editor: those below the key preadmit or, if bare is set, all if there is no such key.
 // Without any, which some editors send at first, the settings stay.
-func (s *server) configure(given json.RawMessage) error {
+func (s *server) configure(given json.RawMessage, bare bool) error {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(given, &all); err == nil && len(all) == 0 {
-		return nil
-	}
+	err := json.Unmarshal(given, &all)
 	if own, ok := all["preadmit"]; ok {
 		given = own
+	} else if err == nil && (len(all) == 0 || !bare) { // they are of other servers
+		return nil
 	}
 	if string(given) == "null" {
 		return nil

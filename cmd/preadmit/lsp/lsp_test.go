@@ -351,7 +351,7 @@ func TestFolders(t *testing.T) {
 	published("b/c/x.yaml", 1)
 	open("d/x.yaml", "bad\n")
 	c.until(func(m *message) bool { return strings.Contains(string(m.Params), "is in no folder of the editor") })
-	c.notify("workspace/didChangeConfiguration", `{"settings":{"pack":[]}}`)
+	c.notify("workspace/didChangeConfiguration", `{"settings":{"preadmit":{"pack":[]}}}`)
 	b := live("/b")
 	if live("/b/c") != nil || live("/a") == nil || b == nil {
 		t.Fatal("the repository in another one has a host, or the others have none")
@@ -400,9 +400,9 @@ func TestSettings(t *testing.T) {
 		t.Error(got)
 	}
 	for given, want := range map[string]string{
-		`{"pack": ["x"]}`: `{"pack":["x"]}`, `{"preadmit": {}, "yaml": {"a": 1}}`: "{}",
+		`{"preadmit": {"pack": ["x"]}}`: `{"pack":["x"]}`, `{"gopls": {}}`: "", `{"preadmit": {}, "yaml": {"a": 1}}`: "{}",
 		`null`: "", `{}`: "", `{"preadmit": null}`: "",
-		`[]`: "!", `"x"`: "!", `{"preadmit": 3}`: "!", `{"a": "` + strings.Repeat("x", maxSettings) + `"}`: "!",
+		`[]`: "!", `"x"`: "!", `{"preadmit": 3}`: "!", `{"preadmit": {"a": "` + strings.Repeat("x", maxSettings) + `"}}`: "!",
 	} {
 		c.notify("workspace/didChangeConfiguration", `{"settings":`+given+`}`)
 		if want == "!" {

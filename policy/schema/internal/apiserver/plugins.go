@@ -54,7 +54,8 @@ type Plugins struct {
 	complete         func(kind schema.GroupKind) bool
 	account          func(namespace, name string) *corev1.ServiceAccount
 	disabled         []string // names of plugins that the server does not run
-	listed           func(kind schema.GroupKind, namespace string) map[string]runtime.Object
+	sure             func(kind, namespace, name string) bool
+	listed           func(kind schema.GroupKind, namespace string) []Listed
 	mu               sync.Mutex // guards usages
 	usages           map[quotaKey]quotaUsage
 }
@@ -86,15 +87,22 @@ func PluginKinds() []schema.GroupKind {
 	}
 }
 
+// A Listed is an object of the cluster in version v1.
+type Listed struct {
+	Source any // identifies it
+	Name   string
+	Object runtime.Object
+}
+
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known. listed returns the objects of a kind in a namespace by name, in version v1. Plugins whose names are
-// disabled do nothing.
-func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, listed func(kind schema.GroupKind, namespace string) map[string]runtime.Object) *Plugins {
+// if it is not known. sure reports whether one of the objects is known to be on the cluster, and listed returns all objects
+// of a kind and a namespace that are. Plugins whose names are disabled do nothing.
+func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, sure func(kind, namespace, name string) bool, listed func(kind schema.GroupKind, namespace string) []Listed) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),
 		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account, disabled: disabled,
-		listed: listed, usages: make(map[quotaKey]quotaUsage),
+		sure: sure, listed: listed, usages: make(map[quotaKey]quotaUsage),
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
 	for _, c := range systemclasses.SystemPriorityClasses() {
@@ -195,8 +203,8 @@ func (p *Plugins) resize(now, old *core.PersistentVolumeClaim) []Cause {
 	is, was := helper.GetPersistentVolumeClaimClass(now), helper.GetPersistentVolumeClaimClass(old)
 	if is == was && is != "" {
 		class := p.classes[is]
-		unknown := class == nil && !p.complete(schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"})
-		if unknown || class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion {
+		absent := class == nil && p.complete(schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"})
+		if !absent && !p.sure("StorageClass", "", is) || class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion {
 			return nil
 		}
 	}
@@ -210,7 +218,7 @@ func (p *Plugins) onlyDefault(c *scheduling.PriorityClass) []Cause {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.priorities)) {
-		if name != c.Name && p.priorities[name].GlobalDefault {
+		if name != c.Name && p.priorities[name].GlobalDefault && p.sure("PriorityClass", "", name) {
 			causes := forbidden(field.NewPath("globalDefault"), fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", name))
 			causes[0].Assumed = createdFirst
 			return causes

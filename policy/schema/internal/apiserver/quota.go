@@ -39,13 +39,15 @@ func evaluator(gvk schema.GroupVersionKind) quota.Evaluator {
 // that a quota counts, or the object exceeds a quota, alone or with the other objects of its kind in the tree. The first
 // is a warning if the tree has no LimitRange of the namespace, since the cluster may have one. Pods of workloads are not
 // added up. old is nil on creation. It follows CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota.
-func (p *Plugins) quota(gvk schema.GroupVersionKind, object, old runtime.Object, namespace string) (causes []Cause) {
-	quotas := slices.DeleteFunc(slices.Clone(p.quotas), func(q *corev1.ResourceQuota) bool { return q.Namespace != namespace })
-	if len(quotas) == 0 || namespace == "" {
+func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) {
+	pod, isPod := object.(*core.Pod)
+	quotas := slices.DeleteFunc(slices.Clone(p.quotas), func(q *corev1.ResourceQuota) bool {
+		return q.Namespace != r.Namespace || !isPod && !p.sure("ResourceQuota", q.Namespace, q.Name)
+	})
+	if len(quotas) == 0 || r.Namespace == "" {
 		return nil
 	}
-	e := evaluator(gvk)
-	pod, isPod := object.(*core.Pod)
+	e := evaluator(r.Kind)
 	if isPod && old != nil {
 		return nil // what it uses does not change
 	}
@@ -68,7 +70,7 @@ func (p *Plugins) quota(gvk schema.GroupVersionKind, object, old runtime.Object,
 		}
 		used := corev1.ResourceList{}
 		if !isPod && len(more) > 0 {
-			used = p.used(e, gvk.GroupKind(), q, object)
+			used = p.used(e, r, q)
 		}
 		asked := quota.Mask(more, quota.ResourceNames(q.Status.Hard))
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, usage), quota.ResourceNames(asked)), q.Status.Hard); !fits {
@@ -77,7 +79,7 @@ func (p *Plugins) quota(gvk schema.GroupVersionKind, object, old runtime.Object,
 			if len(besides) > 0 {
 				text += ", used: " + listed(besides)
 			}
-			cause := forbidden(exceeding(gvk.Kind, exceeded), fmt.Errorf("%s, limited: %s", text, listed(quota.Mask(q.Status.Hard, exceeded))))[0]
+			cause := forbidden(exceeding(r.Kind.Kind, exceeded), fmt.Errorf("%s, limited: %s", text, listed(quota.Mask(q.Status.Hard, exceeded))))[0]
 			if len(quota.RemoveZeros(quota.Mask(used, exceeded))) > 0 {
 				cause.Assumed = "the other objects of the tree in the namespace are created first"
 			}
@@ -87,8 +89,8 @@ func (p *Plugins) quota(gvk schema.GroupVersionKind, object, old runtime.Object,
 	return causes
 }
 
-// used returns what the other objects of a kind in the tree use of a quota.
-func (p *Plugins) used(e quota.Evaluator, kind schema.GroupKind, q *corev1.ResourceQuota, object runtime.Object) corev1.ResourceList {
+// used returns what the other objects of the request's kind in the tree use of a quota.
+func (p *Plugins) used(e quota.Evaluator, r Request, q *corev1.ResourceQuota) corev1.ResourceList {
 	uses := func(o runtime.Object) corev1.ResourceList {
 		if matches, err := e.Matches(q, o); err != nil || !matches {
 			return nil
@@ -101,19 +103,26 @@ func (p *Plugins) used(e quota.Evaluator, kind schema.GroupKind, q *corev1.Resou
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := quotaKey{kind, q}
+	key := quotaKey{r.Kind.GroupKind(), q}
 	u, known := p.usages[key]
 	if !known {
-		u.objects = p.listed(kind, q.Namespace)
-		for _, o := range u.objects {
-			u.total = quota.Add(u.total, uses(o))
+		u.objects = make(map[any]runtime.Object)
+		for _, o := range p.listed(key.kind, q.Namespace) {
+			u.total = quota.Add(u.total, uses(o.Object))
+			if u.objects[o.Source] = o.Object; o.Name != "" {
+				u.objects[o.Name] = o.Object
+			}
 		}
 		p.usages[key] = u
 	}
-	if m, err := meta.Accessor(object); err == nil && u.objects[m.GetName()] != nil {
-		return quota.Subtract(u.total, uses(u.objects[m.GetName()]))
+	own := u.objects[r.Source]
+	if m, err := meta.Accessor(r.Object); own == nil && err == nil { // the base's, in another version
+		own = u.objects[m.GetName()]
 	}
-	return u.total
+	if own == nil {
+		return u.total
+	}
+	return quota.Subtract(u.total, uses(own))
 }
 
 type quotaKey struct {
@@ -123,7 +132,7 @@ type quotaKey struct {
 
 // A quotaUsage is what the objects of a kind in the tree use of a quota.
 type quotaUsage struct {
-	objects map[string]runtime.Object // by name
+	objects map[any]runtime.Object // by what identifies them, and by name
 	total   corev1.ResourceList
 }
 

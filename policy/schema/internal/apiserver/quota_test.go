@@ -60,7 +60,12 @@ func TestQuota(t *testing.T) {
 			old.(metav1.Object).SetResourceVersion("1")
 		}
 		objects["o0"] = object
-		p := NewPlugins(nil, nil, func(schema.GroupKind) bool { return true }, nil, func(schema.GroupKind, string) map[string]runtime.Object { return objects })
+		var listed []Listed
+		for name, o := range objects {
+			listed = append(listed, Listed{name, name, o})
+		}
+		sure := func(string, string, string) bool { return true }
+		p := NewPlugins(nil, nil, func(schema.GroupKind) bool { return true }, nil, sure, func(schema.GroupKind, string) []Listed { return listed })
 		p.quotas = quotas
 		e := evaluator(gvk)
 		var given []corev1.ResourceQuota
@@ -85,7 +90,7 @@ func TestQuota(t *testing.T) {
 		}
 		a := admission.NewAttributesRecord(object, old, gvk, "shop", "o0", corev1.SchemeGroupVersion.WithResource("x"), "", operation, nil, false, nil)
 		_, want := resourcequota.CheckRequest(given, a, e, nil)
-		got := p.quota(gvk, object, old, "shop")
+		got := p.quota(Request{Kind: gvk, Namespace: "shop", Object: object, Source: "o0"}, object, old)
 		if (want != nil) != (len(got) > 0) {
 			t.Fatalf("round %d: %s %s: %v, the server: %v", round, operation, kind, got, want)
 		}

@@ -189,6 +189,7 @@ type Request struct {
 	Replaces  bool              // the client has sent the object whole, without what the cluster set in the old one
 	Plugins   *Plugins          // may be nil
 	Others    []*corev1.Service // of the cluster, which have an address or a node port
+	Source    any               // identifies the object among those that quotas count
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -287,7 +288,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 	answer.Causes = append(answer.Causes, allocated(object, old, r.Others, len(answer.Causes) == 0)...)
 	answer.Causes = append(answer.Causes, byPlugins...)
 	if r.Plugins != nil {
-		answer.Causes = append(answer.Causes, r.Plugins.quota(r.Kind, object, old, r.Namespace)...)
+		answer.Causes = append(answer.Causes, r.Plugins.quota(r, object, old)...)
 	}
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetUID("")
