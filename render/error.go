@@ -22,6 +22,8 @@ type Error struct {
 	Err error
 	// Hint is the next step, such as "run `helm dependency build`", or "".
 	Hint string
+	// Upgrade is true if the error is that an upgrade of a release can't be rendered.
+	Upgrade bool
 	// Missing is true if the error is only that something is not in the tree.
 	Missing bool
 	// Remote is the missing source, if `preadmit fetch` can bring it.

@@ -82,13 +82,10 @@ const (
 	AsksPatch   = "patch"   // for an end of the version of Kubernetes that is not given
 )
 
-// AnyObject stands for the objects of a chart that looks up too many to name them all.
-const AnyObject = "*"
-
 // A Question is a question of a template that only a cluster can answer.
 type Question struct {
 	Subject string
-	API     string // for AsksAPI; for AsksCluster the cluster's name; for AsksPatch the patch version and suffix that give another answer; for AsksLookup Kind/name of the object, or AnyObject
+	API     string // for AsksAPI; for AsksCluster the cluster's name; for AsksPatch the patch version and suffix that give another answer; for AsksLookup Kind/name of the object
 	Span    Span   // place of the template's action
 }
 
@@ -396,7 +393,6 @@ func (w *varying) render(v Variant) {
 // Assumptions of the objects of a release.
 const (
 	WrittenOnce     = "an upgrade of the release does not write this object again in this form"
-	WrittenIfAbsent = "an upgrade of the release does not write this object if it finds it, so that it is deleted"
 	NamedByRevision = "each upgrade of the release writes this object under another name, with the revision in it"
 )
 
@@ -417,12 +413,17 @@ func (w *varying) upgrade(first []*Object) {
 	written := make(map[*Object]bool)
 	for _, o := range later {
 		key := unitless(o)
-		i := slices.IndexFunc(w.known[key], func(x *Object) bool {
-			return (x.Variant.IsDefault() || x.Variant.IsUpgrade()) && Equal(x.Object, o.Object)
-		})
-		if i >= 0 {
-			written[w.known[key][i]] = true
-		} else if same := byRevision[revisionless(o)]; same != nil {
+		known := false
+		for _, x := range w.known[key] {
+			if !written[x] && (x.Variant.IsDefault() || x.Variant.IsUpgrade()) && Equal(x.Object, o.Object) {
+				written[x], known = true, true
+				break
+			}
+		}
+		if known {
+			continue
+		}
+		if same := byRevision[revisionless(o)]; same != nil {
 			if written[same] = true; unitless(same) != key {
 				same.assume(NamedByRevision)
 			}
@@ -449,47 +450,31 @@ func (o *Object) assume(what string) {
 	}
 }
 
-// lookedUp marks the objects that the chart looks up and no longer writes once they are there. If that depends on what
-// is in them, it warns.
+// lookedUp takes back that upgrades do not write an object, if one does that finds something. It warns of objects that
+// are looked up and not written if they are found: an upgrade deletes them.
 func (w *varying) lookedUp() {
 	if w.found == nil {
 		return
 	}
-	var unwritten []*Object
 	for _, o := range slices.Concat(w.unit.Objects, w.unit.Variants) {
-		name := o.GetKind() + "/" + o.GetName()
-		asked := func(q Question) bool { return q.Subject == AsksLookup && (q.API == name || q.API == AnyObject) }
-		if !w.found[unitless(o)] && slices.ContainsFunc(w.asked, asked) {
-			unwritten = append(unwritten, o)
-		}
-	}
-	if len(unwritten) == 0 {
-		return
-	}
-	bare := w.all()
-	bare.Lookup = LookupBare
-	objects, err := w.again(bare, new(Inputs))
-	if len(Failures(err)) > 0 {
-		return
-	}
-	for _, o := range objects {
-		w.found[unitless(o)] = true
-	}
-	for _, o := range unwritten {
-		if !w.found[unitless(o)] {
-			o.assume(WrittenIfAbsent)
+		if w.found[unitless(o)] {
+			o.Assumed = slices.DeleteFunc(slices.Clone(o.Assumed), func(a string) bool { return a == WrittenOnce })
 			continue
 		}
-		e := w.unit.errorAt(o, "", "lookup", "an upgrade of the release may delete %s %s: what lookup finds in it decides whether the template writes it", o.GetKind(), o.Key().Name)
-		e.Warning = true
-		w.errs = append(w.errs, e)
+		name := o.GetKind() + "/" + o.GetName()
+		asked := slices.ContainsFunc(w.asked, func(q Question) bool { return q.Subject == AsksLookup && q.API == name })
+		if asked && !slices.Contains(o.Assumed, WrittenOnce) && o.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+			e := w.unit.errorAt(o, "", "lookup", "an upgrade of the release may delete %s %s: the template does not write it if lookup finds it", o.GetKind(), o.Key().Name)
+			e.Warning = true
+			w.errs = append(w.errs, e)
+		}
 	}
 }
 
 // Upgraded returns the objects that an upgrade of the unit's release writes, in the form of the second upgrade
 // and those after it. If no upgrade of it can be rendered, known is false.
 func (u *Unit) Upgraded() (objects []*Object, known bool) {
-	known = !slices.ContainsFunc(Errors(u.Err), func(e *Error) bool { return e.Rule == ruleUpgrade })
+	known = !slices.ContainsFunc(Errors(u.Err), func(e *Error) bool { return e.Upgrade })
 	once := func(o *Object) bool {
 		return !o.Variant.IsDefault() && !o.Variant.IsUpgrade() || slices.Contains(o.Assumed, WrittenOnce)
 	}
@@ -510,9 +495,6 @@ func (u *Unit) IsUpgraded() bool {
 	return u.Owner == nil && u.Kind == "helm" || u.Owner != nil && u.Owner.GetKind() == "HelmRelease"
 }
 
-// ruleUpgrade is the rule of the error that an upgrade of a release can't be rendered.
-const ruleUpgrade = "upgrade"
-
 // failed records that a variant can't be rendered. That is no error by itself,
 // since a chart may refuse some clusters; with an invented result of lookup, version
 // or cluster it is undecided. A variant with another end of the version is
@@ -529,7 +511,7 @@ func (w *varying) failed(v Variant, err error) {
 		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
 	}
 	if v.IsUpgrade() {
-		note.Rule = ruleUpgrade
+		note.Upgrade = true
 	}
 	if q, ok := w.question(AsksLookup); ok && note.Undecided {
 		note.Span = q.Span

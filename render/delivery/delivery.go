@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -281,15 +280,16 @@ func isRelease(u *render.Unit) bool { return u.Owner != nil && u.Owner.GetKind()
 //	before              after
 //	written by upgrades written by upgrades  a release that is on both sides, and is taken to have been upgraded before
 //	by either           by a first install   a release that the change installs, uninstalls or installs again
-//	by a first install  by a first install   any other deployer: Argo CD and kustomize never upgrade; and a release of
-//	                                         which no upgrade can be rendered on one side
+//	by a first install  written by upgrades  a release of which no upgrade could be rendered before
+//	by a first install  by a first install   a release of which none can be rendered after; any other deployer: Argo CD
+//	                                         and kustomize never upgrade
 //
-// Upgrades write no hooks of other events, nor what they look up and find.
+// Upgrades write no hooks of other events.
 func (c *Change) Written(u *render.Unit) (objects []*render.Object, upgrade bool) {
 	was, is := c.before[u.Identity()], c.after[u.Identity()]
 	objects, known := u.Upgraded()
 	switch {
-	case !u.IsUpgraded() || !known:
+	case !u.IsUpgraded():
 		return u.Objects, false
 	case was == nil || is == nil || !was.IsUpgraded() || !is.IsUpgraded() || c.reinstalled(is):
 		if u == was && len(u.Variants) > 0 {
@@ -298,29 +298,24 @@ func (c *Change) Written(u *render.Unit) (objects []*render.Object, upgrade bool
 		}
 		return u.Objects, false
 	}
-	old, knownOld := was.Upgraded()
-	now, knownNow := is.Upgraded()
-	if !knownOld || !knownNow {
+	now, rendered := is.Upgraded()
+	switch {
+	case !rendered:
 		return u.Objects, false
+	case !known:
+		return u.Objects, true
 	}
-	if len(old) < len(was.Objects)+len(was.Variants) {
-		before, after := keys(old), keys(now)
+	if u == was && len(objects) < len(was.Objects)+len(was.Variants) {
+		before, after := keys(objects), keys(now)
 		for _, o := range was.Objects { // what a first install has written and Helm has kept
 			if helmKeepsOnUpgrade(&subject{Object: o}) && !before.has(o) && after.has(o) {
-				old = append(old, o)
+				objects = append(slices.Clip(objects), o)
 			}
 		}
 	}
-	found := sync.OnceValue(func() objectKeys { return keys(old) })
-	if u == was {
-		objects = old
-		found = sync.OnceValue(func() objectKeys {
-			return keys(slices.DeleteFunc(slices.Clone(now), func(o *render.Object) bool { return !lookedUp(o) }))
-		})
-	}
 	unwritten := func(o *render.Object) bool {
 		s := &subject{Object: o, owner: u.Owner}
-		return lookedUp(o) && found().has(o) || hook(s) && !upgradeHook(s)
+		return hook(s) && !upgradeHook(s)
 	}
 	if !slices.ContainsFunc(objects, unwritten) {
 		return objects, true

@@ -241,8 +241,6 @@ func wasHook(s *subject) bool { return hook(&subject{Object: s.live, owner: s.ow
 func renamed(s *subject) bool { return slices.Contains(s.Assumed, render.NamedByRevision) }
 
 // lookedUp reports whether an upgrade does not write an object that is there.
-func lookedUp(o *render.Object) bool { return slices.Contains(o.Assumed, render.WrittenIfAbsent) }
-
 func annotated(key string) condition {
 	return func(s *subject) bool { _, is := s.GetAnnotations()[key]; return is }
 }
@@ -284,10 +282,12 @@ func recreatedHook(s *subject) bool {
 	return hook(s) && (len(policies) == 0 || slices.Contains(policies, "before-hook-creation") || slices.Contains(policies, "BeforeHookCreation"))
 }
 
-// upgradeHook reports whether Helm runs a hook in an upgrade. Others are created on another cluster at most.
+// upgradeHook reports whether Helm runs a hook in an upgrade, or Flux after one. Others are created on another cluster at
+// most.
 func upgradeHook(s *subject) bool {
 	events := list(s.Object, helmHook)
-	return slices.Contains(events, "pre-upgrade") || slices.Contains(events, "post-upgrade")
+	tests := slices.Contains(events, "test") && value(s.owner, "/spec/test/enable") == true
+	return tests || slices.Contains(events, "pre-upgrade") || slices.Contains(events, "post-upgrade")
 }
 
 // list returns the parts of an annotation, as gitops-engine's GetAnnotationCSVs does.

@@ -111,11 +111,11 @@ func required(message string, v any) (any, error) {
 
 func (r *run) lookup(apiVersion, kind, namespace, name string) map[string]any {
 	r.assume(assumedLookup)
-	if object := kind + "/" + name; len(r.raised) < maxRaised {
-		r.recordQuestion(asked{subject: render.AsksLookup, api: object})
-	} else {
-		r.recordQuestion(asked{subject: render.AsksLookup, api: render.AnyObject})
+	object := kind + "/" + name
+	if len(r.raised) >= maxRaised {
+		object = ""
 	}
+	r.recordQuestion(asked{subject: render.AsksLookup, api: object})
 	if r.src.Variant.Lookup != render.LookupNothing {
 		return r.found(apiVersion, kind, namespace, name)
 	}

@@ -33,23 +33,24 @@ func requestsOf(was, now *change.Side) *requests {
 			q.made[i].Run = policy.UpgradeRun
 		}
 	}
-	var first, variants, before, old []*render.Object // of the head and of the base, without what is sent
-	named := make(map[string]bool)                    // the names of those in first
-	for _, u := range now.Units {
-		for _, o := range u.Objects {
-			if upgraded[u] && !sent[o] {
-				first, named[o.GetName()] = append(first, o), true
-			}
-		}
-		variants = append(variants, u.Variants...)
-	}
+	var first, variants, before, old []*render.Object // of the head and of the base
+	ids, once := policy.NewIdentities(render.Objects(was.Units), render.Objects(now.Units)), make(map[policy.Identity]bool)
 	for _, u := range was.Units {
 		for _, o := range u.Objects {
-			if upgraded[u] && (!sent[o] || named[o.GetName()]) {
+			if upgraded[u] {
 				before = append(before, o)
+				once[ids.Of(o)] = once[ids.Of(o)] || !sent[o] // only first installs wrote it so
 			}
 		}
 		old = append(old, u.Variants...)
+	}
+	for _, u := range now.Units {
+		for _, o := range u.Objects {
+			if upgraded[u] && (!sent[o] || once[ids.Of(o)]) {
+				first = append(first, o)
+			}
+		}
+		variants = append(variants, u.Variants...)
 	}
 	isSent := func(o *render.Object) bool { return sent[o] }
 	q.variants = policy.Creating(slices.DeleteFunc(variants, isSent))
@@ -88,11 +89,11 @@ func (q *requests) createAgain(old []*render.Object) (again map[*render.Object]b
 	created, ids := make(map[policy.Identity]*policy.Request), policy.NewIdentities(old)
 	for i := range q.made {
 		if r := &q.made[i]; r.Operation == policy.Create && r.Instead == nil {
-			created[ids.Of(r.Object).Anywhere()] = r
+			created[ids.Of(r.Object)] = r
 		}
 	}
 	for _, o := range old {
-		if r := created[ids.Of(o).Anywhere()]; r != nil {
+		if r := created[ids.Of(o)]; r != nil {
 			r.Instead, again[o] = o, true
 		}
 	}
