@@ -73,7 +73,7 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user that `FILE` describes (username, uid, groups, extra); not with --as")
 	f.Var((*plugins)(&o.DisabledPlugins), "disable-admission-plugins", "`LIST` of default admission plugins that the API server does not run: "+strings.Join(engines.PluginNames(), ", "))
-	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
+	f.StringVar(&o.Authorizer, "authorizer", "unknown", "who may do what, for CEL's authorizer and for accounts that apply objects, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
 // addChangeFlags adds the flags for comparing with a base.
