@@ -24,6 +24,7 @@ type Cluster struct {
 	chosen sync.Map // of *render.Object and of Identity, see Select
 	kinds  []schema.GroupKind
 	whole  map[schema.GroupKind]bool // nil: all kinds
+	given  map[*render.Object]bool
 }
 
 // namesakes are the objects of a kind with one name.
@@ -46,11 +47,14 @@ func NewCluster(objects ...*render.Object) *Cluster {
 // Declared declares that the cluster may have objects besides these, except of the kinds of given:
 // whoever gives one object of a kind gives all. It must be called before the Cluster is used.
 func (c *Cluster) Declared(given []*render.Object) {
-	c.whole = make(map[schema.GroupKind]bool)
+	c.whole, c.given = make(map[schema.GroupKind]bool), make(map[*render.Object]bool, len(given))
 	for _, o := range given {
-		c.whole[o.GroupVersionKind().GroupKind()] = true
+		c.whole[o.GroupVersionKind().GroupKind()], c.given[o] = true, true
 	}
 }
+
+// Has reports whether an object is declared to be on the cluster.
+func (c *Cluster) Has(o *render.Object) bool { return c.given[o] }
 
 // Lacks reports whether the cluster may have objects of a kind that are not here.
 func (c *Cluster) Lacks(kind schema.GroupKind) bool {

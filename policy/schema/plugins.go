@@ -25,11 +25,11 @@ func PluginNames() []string { return apiserver.PluginNames() }
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
 	quotas := len(c.List(schema.GroupKind{Kind: "ResourceQuota"})) > 0
-	claimed := sync.OnceValue(func() map[claim][]*corev1.Service { return cmp.Or(k.bare, k).claimedOn(c) })
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, claimed: claimed, counts: make(map[schema.GroupKind]map[counted][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, counts: make(map[schema.GroupKind]map[counted][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
 	}
 	created := on(disabled)
+	created.claimed = sync.OnceValue(created.claimedBy)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
 	return created
 }
@@ -58,8 +58,15 @@ func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
 	return p
 }
 
-// clusterOf returns an equal value for units that are known to be on one cluster. It is nil for objects that are there
-// already, whatever else is.
+// on returns an equal value for objects that are known to be on one cluster. It is nil for those that --with gives.
+func (k *Kinds) on(o *render.Object) any {
+	if k.cluster.Has(o) {
+		return nil
+	}
+	return clusterOf(o.Unit)
+}
+
+// clusterOf is on for the objects of a unit.
 func clusterOf(u *render.Unit) any {
 	switch {
 	case u == nil:
@@ -72,17 +79,17 @@ func clusterOf(u *render.Unit) any {
 
 // A claim is an address or a node port that a Service asks for.
 type claim struct {
-	on any // see clusterOf
+	on any
 	of string
 }
 
-func claims(o *render.Object) (all []claim) {
+func (k *Kinds) claims(o *render.Object) (all []claim) {
 	var s corev1.ServiceSpec
 	spec, _ := o.Object["spec"].(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &s); err != nil || s.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	on := clusterOf(o.Unit)
+	on := k.on(o)
 	for _, ip := range append(s.ClusterIPs, s.ClusterIP) {
 		if ip != "" && ip != corev1.ClusterIPNone {
 			all = append(all, claim{on, ip})
@@ -96,11 +103,11 @@ func claims(o *render.Object) (all []claim) {
 	return all
 }
 
-// claimedOn returns two valid Services of a cluster, if there are so many, for each claim.
-func (k *Kinds) claimedOn(c *policy.Cluster) map[claim][]*corev1.Service {
+// claimedBy returns two valid Services of the cluster, if there are so many, for each claim.
+func (k *Kinds) claimedBy() map[claim][]*corev1.Service {
 	all := make(map[claim][]*corev1.Service)
-	for _, o := range c.List(schema.GroupKind{Kind: "Service"}) {
-		wanted := slices.DeleteFunc(claims(o), func(is claim) bool {
+	for _, o := range k.cluster.List(schema.GroupKind{Kind: "Service"}) {
+		wanted := slices.DeleteFunc(k.claims(o), func(is claim) bool {
 			return slices.ContainsFunc(all[is], func(s *corev1.Service) bool { return len(all[is]) == 2 || isNamed(s, o) })
 		})
 		if len(wanted) == 0 {
@@ -124,7 +131,7 @@ func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
 	if k == nil || k.claimed == nil || o.GetKind() != "Service" {
 		return nil
 	}
-	for _, is := range claims(o) {
+	for _, is := range k.claims(o) {
 		there := slices.Concat(k.claimed()[claim{nil, is.of}], k.claimed()[is])
 		if i := slices.IndexFunc(there, func(s *corev1.Service) bool { return !isNamed(s, o) }); i >= 0 {
 			others = append(others, there[i])
@@ -136,7 +143,7 @@ func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
 // A counted is where objects of a kind are counted together.
 type counted struct {
 	schema.GroupKind
-	on        any // see clusterOf
+	on        any
 	namespace string
 }
 
@@ -148,7 +155,7 @@ func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace strin
 		places := make(map[counted][]apiserver.Listed)
 		names := make(map[counted]map[string]bool)
 		for _, o := range k.cluster.List(kind) {
-			at, name := counted{kind, clusterOf(o.Unit), o.EffectiveNamespace()}, o.GetName()
+			at, name := counted{kind, k.on(o), o.EffectiveNamespace()}, o.GetName()
 			if names[at] == nil {
 				names[at] = make(map[string]bool)
 			}
@@ -179,7 +186,7 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 				if m, ok := typed.(metav1.Object); ok {
 					namespace = m.GetNamespace()
 				}
-				on := clusterOf(o.Unit)
+				on := k.on(o)
 				sure[[3]string{kind.Kind, namespace, o.GetName()}] = on == nil || on == clusterOf(unit)
 			}
 		}
