@@ -210,6 +210,7 @@ type varying struct {
 	refused  []string          // variants that could not be rendered
 	known    map[Key][]*Object // of the unit and of the variants so far
 	found    map[Key]bool      // written where lookup finds something; nil if that is not rendered
+	first    map[Key]bool      // written by the first upgrade, where lookup finds nothing
 }
 
 // vary renders a unit again under other answers to its templates' questions. It
@@ -399,6 +400,10 @@ const (
 // upgrade adds the objects that the upgrade after the first one writes, and marks those that it does not
 // write. first are those of the first upgrade. Objects that differ only in the release's revision are one.
 func (w *varying) upgrade(first []*Object) {
+	w.first = make(map[Key]bool)
+	for _, o := range first {
+		w.first[unitless(o)] = true
+	}
 	next := Variant{Upgrade: true, Later: true}
 	later, err := w.again(next, new(Inputs))
 	if len(Failures(err)) > 0 {
@@ -457,13 +462,13 @@ func (w *varying) lookedUp() {
 		return
 	}
 	for _, o := range slices.Concat(w.unit.Objects, w.unit.Variants) {
-		if w.found[unitless(o)] {
+		if key := unitless(o); w.found[key] && !w.first[key] {
 			o.Assumed = slices.DeleteFunc(slices.Clone(o.Assumed), func(a string) bool { return a == WrittenOnce })
 			continue
 		}
 		name := o.GetKind() + "/" + o.GetName()
 		asked := slices.ContainsFunc(w.asked, func(q Question) bool { return q.Subject == AsksLookup && q.API == name })
-		if asked && !slices.Contains(o.Assumed, WrittenOnce) && o.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+		if asked && !w.found[unitless(o)] && !slices.Contains(o.Assumed, WrittenOnce) && o.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
 			e := w.unit.errorAt(o, "", "lookup", "an upgrade of the release may delete %s %s: the template does not write it if lookup finds it", o.GetKind(), o.Key().Name)
 			e.Warning = true
 			w.errs = append(w.errs, e)

@@ -286,7 +286,7 @@ func recreatedHook(s *subject) bool {
 // most.
 func upgradeHook(s *subject) bool {
 	events := list(s.Object, helmHook)
-	tests := slices.Contains(events, "test") && value(s.owner, "/spec/test/enable") == true
+	tests := slices.Contains(events, "test") && s.owner != nil && value(s.owner, "/spec/test/enable") == true
 	return tests || slices.Contains(events, "pre-upgrade") || slices.Contains(events, "post-upgrade")
 }
 
