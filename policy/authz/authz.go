@@ -1,4 +1,5 @@
-// Package authz answers the checks of CEL's `authorizer` variable offline.
+// Package authz answers the checks of CEL's `authorizer` variable offline, and asks the
+// same about requests themselves ([Gate]).
 //
 // It takes a mode and the objects known of the cluster ([New]), or a file of
 // rules ([Parse]). It answers checks of k8s.io/apiserver with decisions, and
