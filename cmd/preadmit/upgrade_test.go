@@ -312,6 +312,8 @@ func (c upgradeCase) meant() string {
 		return "what the chart has not written since the first install keeps its annotation"
 	case c.was.is("lookup") && c.is.is("lookup"):
 		return "every other upgrade deletes it, and not this change"
+	case c.is.is("lookup"):
+		return "what lookup finds is not known, so that the deletion is a warning"
 	}
 	return ""
 }
