@@ -321,6 +321,7 @@ type problem struct {
 	Source           string
 	Missing, Warning bool
 	Undecided        bool
+	Upgrade          bool
 	Remote           *render.Remote
 }
 
@@ -349,7 +350,7 @@ func (u *unit) encode() ([]byte, error) {
 	}
 	var problems []problem
 	for _, x := range render.Errors(u.result.Err) {
-		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.Source, x.Missing, x.Warning, x.Undecided, x.Remote})
+		problems = append(problems, problem{x.Span, x.Rule, x.Err.Error(), x.Hint, x.Source, x.Missing, x.Warning, x.Undecided, x.Upgrade, x.Remote})
 	}
 	e.Plain(problems)
 	e.Plain(u.result.Inputs)
@@ -380,7 +381,7 @@ func (u *unit) decode(body []byte) error {
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{
-			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning, Undecided: p.Undecided, Remote: p.Remote,
+			Span: p.Span, Rule: p.Rule, Err: errors.New(p.Text), Hint: p.Hint, Source: p.Source, Missing: p.Missing, Warning: p.Warning, Undecided: p.Undecided, Upgrade: p.Upgrade, Remote: p.Remote,
 		})
 	}
 	u.unit.Err = errors.Join(errs...)
