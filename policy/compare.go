@@ -100,21 +100,12 @@ type Identities map[schema.GroupKind]bool
 func NewIdentities(sides ...[]*render.Object) Identities {
 	k := make(Identities)
 	for _, o := range slices.Concat(sides...) {
-		if gk, ok := Defines(o); ok {
+		if gk, ok := render.Defines(o); ok {
 			scope, _ := render.Lookup(o.Object, "/spec/scope")
 			k[gk] = scope != "Cluster"
 		}
 	}
 	return k
-}
-
-// Defines returns the kind that a CustomResourceDefinition defines.
-func Defines(o *render.Object) (gk schema.GroupKind, ok bool) {
-	group, _ := render.Lookup(o.Object, "/spec/group")
-	kind, _ := render.Lookup(o.Object, "/spec/names/kind")
-	gk.Group, _ = group.(string)
-	gk.Kind, ok = kind.(string)
-	return gk, ok && o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
 // Undeletable reports whether an object is a Namespace that the API server never deletes (its plugin NamespaceLifecycle).

@@ -21,7 +21,7 @@ func (s Secrets) cover(r *Result) {
 	}
 }
 
-// Cover hides in a text about a field what the field got from Secrets at its places.
+// Cover hides the parts of a text about a field that come from Secrets.
 func (s Secrets) Cover(text string, at []render.Origin) string {
 	if s == nil {
 		return text

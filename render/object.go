@@ -162,3 +162,12 @@ func Variants(units []*Unit) []*Object {
 	}
 	return all
 }
+
+// Defines returns the kind that a CustomResourceDefinition defines.
+func Defines(o *Object) (gk schema.GroupKind, ok bool) {
+	group, _ := Lookup(o.Object, "/spec/group")
+	kind, _ := Lookup(o.Object, "/spec/names/kind")
+	gk.Group, _ = group.(string)
+	gk.Kind, ok = kind.(string)
+	return gk, ok && o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}

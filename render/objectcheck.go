@@ -42,10 +42,9 @@ func (u *Unit) checkDefined() (errs []error) {
 	}
 	templates := make(map[schema.GroupKind]*Object)
 	for _, o := range u.Objects {
-		group, _ := Lookup(o.Object, "/spec/group")
-		kind, _ := Lookup(o.Object, "/spec/names/kind")
-		if at := o.At("/kind"); o.GetKind() == "CustomResourceDefinition" && len(at) > 0 && strings.Contains("/"+at[0].File, "/templates/") {
-			templates[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = o
+		gk, ok := Defines(o)
+		if at := o.At("/kind"); ok && len(at) > 0 && strings.Contains("/"+at[0].File, "/templates/") {
+			templates[gk] = o
 		}
 	}
 	for _, o := range u.Objects {

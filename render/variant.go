@@ -455,8 +455,8 @@ func (o *Object) assume(what string) {
 	}
 }
 
-// lookedUp takes back that upgrades do not write an object, if one does that finds something. It warns of objects that
-// are looked up and not written if they are found: an upgrade deletes them.
+// lookedUp warns of objects that the chart looks up and does not write if it finds them: an upgrade may delete them. An
+// object that only an upgrade writes whose lookups find something counts as written by upgrades.
 func (w *varying) lookedUp() {
 	if w.found == nil {
 		return

@@ -200,8 +200,8 @@ data:
 	e.quit()
 }
 
-// TestLSPMatches holds references of policies against the JSON report: the name of a policy leads to all
-// that its rules matched, and a rule to what it matched.
+// TestLSPMatches holds references against the JSON report: the line of a policy's name leads to the objects that
+// any of its rules matched, and the line of a rule to those that this rule matched.
 func TestLSPMatches(t *testing.T) {
 	t.Parallel()
 	e := newEditor(t, shopCopy(t))

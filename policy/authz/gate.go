@@ -84,6 +84,7 @@ func serverSide(req *policy.Request) bool {
 	return req.Method == policy.ApplyServerSide || req.Method == policy.ApplyAsData
 }
 
+// attributes returns the check of a verb, as the API server makes it of the path of a request.
 func (g *Gate) attributes(req *policy.Request, verb string) authorizer.AttributesRecord {
 	who := &user.DefaultInfo{Name: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: req.UserInfo.Extra}
 	r := req.Resource
@@ -190,7 +191,7 @@ func (g *Gate) escalation(ctx context.Context, req *policy.Request) []policy.Res
 // maxRights limits the rights of one role that are asked about.
 const maxRights = 1000
 
-// lacking returns those of rules that the user of a does not have, each for one verb and resource.
+// lacking returns the rights in rules that the user of a lacks, each as a rule for one verb and one resource.
 func (g *Gate) lacking(ctx context.Context, a authorizer.AttributesRecord, rules []rbacv1.PolicyRule) (lacks []rbacv1.PolicyRule, err error) {
 	rights := 0
 	for _, rule := range rules {
@@ -204,7 +205,7 @@ func (g *Gate) lacking(ctx context.Context, a authorizer.AttributesRecord, rules
 		for _, one := range validation.BreakdownRule(rule) {
 			check := authorizer.AttributesRecord{User: a.User, Verb: one.Verbs[0], Namespace: a.Namespace, ResourceRequest: len(one.NonResourceURLs) == 0}
 			if !check.ResourceRequest {
-				check.Path = one.NonResourceURLs[0] // with a namespace, since the server takes such rules of its bindings, too
+				check.Path = one.NonResourceURLs[0] // the namespace stays: the server also counts such rights that bindings in it give
 			} else {
 				check.APIGroup, check.APIVersion = one.APIGroups[0], "*"
 				check.Resource, check.Subresource, _ = strings.Cut(one.Resources[0], "/")

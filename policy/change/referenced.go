@@ -126,7 +126,7 @@ func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, n
 func (f *references) needed(head *Side, name func(file string) string) (results []policy.Result) {
 	defined := make(map[schema.GroupKind]policy.Identity)
 	for id, o := range f.gone {
-		if gk, ok := policy.Defines(o); ok {
+		if gk, ok := render.Defines(o); ok {
 			defined[gk] = id
 		}
 	}

@@ -26,7 +26,7 @@ func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
 	quotas := len(c.List(schema.GroupKind{Kind: "ResourceQuota"})) > 0
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, counts: make(map[schema.GroupKind]map[counted][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, counts: make(map[schema.GroupKind]map[quotaGroup][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
 	}
 	created := on(disabled)
 	created.claimed = sync.OnceValue(created.claimedBy)
@@ -58,7 +58,8 @@ func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
 	return p
 }
 
-// on returns an equal value for objects that are known to be on one cluster. It is nil for those that --with gives.
+// on identifies the cluster of an object: of two objects with the same value it is known that they share a cluster. It is
+// nil for objects that --with gives, which are on each cluster.
 func (k *Kinds) on(o *render.Object) any {
 	if k.cluster.Has(o) {
 		return nil
@@ -66,7 +67,7 @@ func (k *Kinds) on(o *render.Object) any {
 	return clusterOf(o.Unit)
 }
 
-// clusterOf is on for the objects of a unit.
+// clusterOf returns what on returns for the objects of a unit.
 func clusterOf(u *render.Unit) any {
 	switch {
 	case u == nil:
@@ -103,7 +104,7 @@ func (k *Kinds) claims(o *render.Object) (all []claim) {
 	return all
 }
 
-// claimedBy returns two valid Services of the cluster, if there are so many, for each claim.
+// claimedBy returns the valid Services that make each claim. Two are enough: for each Service one of them is another.
 func (k *Kinds) claimedBy() map[claim][]*corev1.Service {
 	all := make(map[claim][]*corev1.Service)
 	for _, o := range k.cluster.List(schema.GroupKind{Kind: "Service"}) {
@@ -126,7 +127,7 @@ func isNamed(s *corev1.Service, o *render.Object) bool {
 	return s.Name == o.GetName() && s.Namespace == o.EffectiveNamespace()
 }
 
-// others returns a Service for each claim of o that another one makes, too.
+// others returns, for each claim of o, another Service that makes it.
 func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
 	if k == nil || k.claimed == nil || o.GetKind() != "Service" {
 		return nil
@@ -140,8 +141,8 @@ func (k *Kinds) others(o *render.Object) (others []*corev1.Service) {
 	return others
 }
 
-// A counted is where objects of a kind are counted together.
-type counted struct {
+// A quotaGroup has the objects of a kind in one namespace of one cluster, which a quota counts together.
+type quotaGroup struct {
 	schema.GroupKind
 	on        any
 	namespace string
@@ -152,10 +153,10 @@ func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace strin
 	k.counting.Lock()
 	defer k.counting.Unlock()
 	if _, known := k.counts[kind]; !known {
-		places := make(map[counted][]apiserver.Listed)
-		names := make(map[counted]map[string]bool)
+		places := make(map[quotaGroup][]apiserver.Listed)
+		names := make(map[quotaGroup]map[string]bool)
 		for _, o := range k.cluster.List(kind) {
-			at, name := counted{kind, k.on(o), o.EffectiveNamespace()}, o.GetName()
+			at, name := quotaGroup{kind, k.on(o), o.EffectiveNamespace()}, o.GetName()
 			if names[at] == nil {
 				names[at] = make(map[string]bool)
 			}
@@ -169,7 +170,7 @@ func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace strin
 		}
 		k.counts[kind] = places
 	}
-	there, here := k.counts[kind][counted{kind, nil, namespace}], k.counts[kind][counted{kind, clusterOf(unit), namespace}]
+	there, here := k.counts[kind][quotaGroup{kind, nil, namespace}], k.counts[kind][quotaGroup{kind, clusterOf(unit), namespace}]
 	return append(slices.DeleteFunc(slices.Clone(there), func(o apiserver.Listed) bool {
 		return slices.ContainsFunc(here, func(x apiserver.Listed) bool { return x.Name == o.Name })
 	}), here...)
@@ -241,7 +242,7 @@ func (k *Kinds) homeless(req *policy.Request) []policy.Result {
 		return nil
 	}
 	if req.Object.GetNamespace() == "" && (req.Object.Unit == nil || req.Object.Unit.Namespace == "") {
-		return nil // who applies it says where
+		return nil // the namespace is known to who applies it
 	}
 	exists := slices.ContainsFunc(k.cluster.Named(kind, name), func(o *render.Object) bool { return o.EffectiveNamespace() == req.Namespace })
 	if exists || k.cluster.Lacks(kind) { // in this order, since the cache has to know that the answer depends on the kind

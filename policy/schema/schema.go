@@ -61,7 +61,7 @@ type Kinds struct {
 	disabled []string // plugins that do not run
 	claimed  func() map[claim][]*corev1.Service
 	counting sync.Mutex // guards counts
-	counts   map[schema.GroupKind]map[counted][]apiserver.Listed
+	counts   map[schema.GroupKind]map[quotaGroup][]apiserver.Listed
 	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins
 	mu       sync.Mutex
 	made     map[*render.Unit]*apiserver.Plugins

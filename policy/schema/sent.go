@@ -13,9 +13,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// tooLong returns the refusal of an object that kubectl apply, which Argo CD runs, sends with its own manifest as an
-// annotation (CreateApplyAnnotation in k8s.io/kubectl/pkg/util), if that is too long. Who applies an object that no
-// Application deploys is not known, so it is a warning.
+// tooLong returns the refusal of an object whose manifest is too long for an annotation. kubectl apply, which Argo CD
+// runs, adds such an annotation (CreateApplyAnnotation in k8s.io/kubectl/pkg/util). If no Application deploys the object,
+// it is not known who applies it, so it is a warning.
 func tooLong(req *policy.Request) []policy.Result {
 	if req.Method != policy.Apply || req.Maker != nil || weigh(req.Object.Object) < maxAnnotations/8 {
 		return nil
@@ -42,8 +42,8 @@ func tooLong(req *policy.Request) []policy.Result {
 	return []policy.Result{r}
 }
 
-// versioned returns the refusal of an object whose manifest has a resourceVersion, which a cluster chooses: no client may
-// create it, and on an update it is that of another state of the object. Server-side apply creates it.
+// versioned returns the refusal of an object whose manifest has a resourceVersion. Only server-side apply may create such
+// an object. On an update it conflicts with the stored one, whose version is another.
 func versioned(req *policy.Request) []policy.Result {
 	version, err := strconv.ParseUint(req.Object.GetResourceVersion(), 10, 64)
 	creates := req.Operation == policy.Create
@@ -74,7 +74,7 @@ func unnamable(req *policy.Request) []policy.Result {
 	replicas, _ := render.Lookup(req.Admitted, "/spec/replicas")
 	switch {
 	case fmt.Sprint(replicas) == "0":
-		r.Action, r.Assumed = policy.Warn, []string{"it gets replicas"}
+		r.Action, r.Assumed = policy.Warn, []string{"it is scaled to at least one replica"}
 	case length+9 <= most:
 		r.Action, r.Assumed = policy.Warn, []string{"the hash of its revision has ten digits"}
 	}

@@ -240,7 +240,6 @@ func wasHook(s *subject) bool { return hook(&subject{Object: s.live, owner: s.ow
 // renamed reports whether a chart has the revision of the release in the name of an object.
 func renamed(s *subject) bool { return slices.Contains(s.Assumed, render.NamedByRevision) }
 
-// lookedUp reports whether an upgrade does not write an object that is there.
 func annotated(key string) condition {
 	return func(s *subject) bool { _, is := s.GetAnnotations()[key]; return is }
 }

@@ -105,8 +105,8 @@ func (e edited) Stat(name string) (fs.FileInfo, error) {
 // rename when they save.
 var byproduct = regexp.MustCompile(`^(?:\.#(.+)|#(.+)#|(.+)\.~\d+~|\.(.+)\.(?:sw[a-z]|un~)|(.+)___jb_(?:tmp|old)___|(.+)\.vsctmp|(.+)~)$`)
 
-// IsByproduct reports whether an editor writes a file beside one of the open ones. Where nobody has that
-// file open, such a name is one like others.
+// IsByproduct reports whether an editor writes a file beside one of the open ones. If that
+// file is not open, the name means nothing.
 func IsByproduct(name string, open map[string]string) bool {
 	dir, base := path.Split(name)
 	if _, is := open[name]; is || len(open) == 0 {

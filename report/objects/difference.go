@@ -331,7 +331,7 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 // taken describes what is deleted together with an object: the objects in a
 // Namespace, the objects of a definition's kind, the data of a claim.
 func (c *changeDiffs) taken(o *render.Object) string {
-	defined, defines := policy.Defines(o)
+	defined, defines := render.Defines(o)
 	switch gk := o.GroupVersionKind().GroupKind(); {
 	case policy.Undeletable(o):
 	case gk.Group == "" && gk.Kind == "Namespace":

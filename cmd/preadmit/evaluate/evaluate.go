@@ -97,7 +97,7 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 		j.notes = append(j.notes, assumed)
 	}
 	if accounts := impersonated(in.Head); len(accounts) > 0 && !s.Authorizes() {
-		j.notes = append(j.notes, "what these service accounts may do, which the tree names to apply objects, is checked with --authorizer rbac: "+policy.Few(accounts))
+		j.notes = append(j.notes, "not checked: whether the service accounts that apply objects may do so ("+policy.Few(accounts)+"); --authorizer rbac checks it")
 	}
 	return j, nil
 }

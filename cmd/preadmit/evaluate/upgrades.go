@@ -14,8 +14,9 @@ import (
 // head, and what only installations of the base have.
 type requests struct{ made, variants, old []policy.Request }
 
-// requestsOf returns the requests of a change between two sides. What only other runs of Helm than an upgrade send
-// is created, in place of what they send at the base.
+// requestsOf returns the requests of a change between two sides. If Helm upgrades a release, its other runs, such as a
+// first install elsewhere, are no part of the change. What only they send is created, and compared with what they send at
+// the base.
 func requestsOf(was, now *change.Side) *requests {
 	c, upgraded, sent := delivery.New(was.Units, now.Units), make(map[*render.Unit]bool), make(map[*render.Object]bool)
 	written := func(u *render.Unit) []*render.Object {
@@ -79,8 +80,8 @@ func requestsOf(was, now *change.Side) *requests {
 	return q
 }
 
-// createAgain sets the base's object for each request that creates one of the old objects, which are not on the
-// cluster: its failures are old, but the API server is asked. It returns those objects.
+// createAgain sets Instead for each request that creates one of the old objects, and returns those objects. They are not
+// on the cluster, so the request stays a CREATE, but failures that the base has too are not new.
 func (q *requests) createAgain(old []*render.Object) (again map[*render.Object]bool) {
 	again = make(map[*render.Object]bool)
 	if len(old) == 0 {

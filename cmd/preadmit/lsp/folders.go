@@ -180,7 +180,7 @@ func (s *server) of(uri string) *repository {
 	return s.holding(uri)
 }
 
-// holding is of for a caller that holds the state.
+// holding does what of does. The caller holds the lock.
 func (s *server) holding(uri string) *repository {
 	for _, r := range s.repositories {
 		if _, err := r.root.name(uri); err == nil {

@@ -46,7 +46,7 @@ type Host interface {
 	Configure(settings string)
 	// Accept returns the suppressions file before and after a suppression is added.
 	Accept(ctx context.Context, s policy.Suppression, texts map[string]string) (*Change, error)
-	// Close frees what the host holds. It is not used afterwards.
+	// Close frees the resources of the host, which is not used after that.
 	Close()
 }
 

@@ -204,17 +204,23 @@ type editorFindings struct {
 // maxFindings limits the findings that an editor gets, the worst ones first.
 const maxFindings = 5000
 
-// findings evaluates the repository with the texts of an editor. It ends an evaluation that is still
-// running: the editor no longer waits for it.
-func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
+// inTurn ends the context of the call before, and returns one that the next call ends.
+func (h *Host) inTurn(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.stop != nil {
 		h.stop()
 	}
 	h.stop = stop
-	h.mu.Unlock()
+	return ctx, stop
+}
+
+// findings evaluates the repository with the texts of an editor. It ends an evaluation that is still
+// running: the editor no longer waits for it.
+func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
+	ctx, stop := h.inTurn(ctx)
+	defer stop()
 	h.one.Lock()
 	defer h.one.Unlock()
 	if h.graphs != nil {

@@ -253,14 +253,10 @@ func (h *Host) matches(run *shownRun, q *question) []lsp.Place {
 // inspect returns the problems of policies that the command policies finds, in the open files. The next
 // evaluation ends it.
 func (h *Host) inspect(ctx context.Context, q *question) ([]lsp.Finding, error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := h.inTurn(ctx)
 	defer stop()
 	h.mu.Lock()
 	run := h.run
-	if h.stop != nil {
-		h.stop()
-	}
-	h.stop = stop
 	h.mu.Unlock()
 	h.one.Lock()
 	defer h.one.Unlock()

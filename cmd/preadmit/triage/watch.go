@@ -34,7 +34,7 @@ type watcher struct {
 	open    map[string]string // texts of open files of an editor
 }
 
-// opened records the files that an editor has open: what it writes beside them changes nothing.
+// opened records the files that an editor has open. Locks and backups that it writes beside them start no evaluation.
 func (w *watcher) opened(texts map[string]string) {
 	w.watched.Lock()
 	defer w.watched.Unlock()

@@ -36,8 +36,8 @@ type machine struct {
 	stop   error
 }
 
-// Limits of one explanation of hostile expressions. They are far above what the API
-// server's cost limits allow.
+// Limits of one explanation. An expression within the API server's cost limits is far
+// from them; only a hostile one gets there.
 const (
 	maxNodes  = 1_000_000
 	maxWeight = 16 << 20

@@ -128,7 +128,7 @@ const minNodePort, maxNodePort = 30000, 32767
 
 // allocated returns the causes for which the allocators of addresses and ports refuse a Service (initNodePorts and
 // updateNodePorts in pkg/registry/core/service/storage/alloc.go): those that do not depend on the cluster, and what
-// another Service has. The latter are found in a valid Service only. old is nil on creation; what it has is not allocated
+// another Service has. The server asks about others only if the Service is valid otherwise. old is nil on creation; what it has is not allocated
 // again. Which of two new Services is created first is not known.
 func allocated(object, old runtime.Object, others []*corev1.Service, valid bool) []Cause {
 	s, ok := object.(*core.Service)

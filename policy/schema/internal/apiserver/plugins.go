@@ -96,8 +96,8 @@ type Listed struct {
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known. sure reports whether one of the objects is known to be on the cluster, and listed returns all objects
-// of a kind and a namespace that are. Plugins whose names are disabled do nothing.
+// if it is not known. sure reports whether one of the objects is known to be on the cluster. listed returns all such
+// objects of a kind and a namespace. Plugins whose names are disabled do nothing.
 func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, sure func(kind, namespace, name string) bool, listed func(kind schema.GroupKind, namespace string) []Listed) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),
@@ -193,8 +193,8 @@ func (p *Plugins) admitUpdate(object, old runtime.Object, namespace string) []Ca
 	return nil
 }
 
-// resize returns the cause for which a claim may not grow, as the plugin PersistentVolumeClaimResize does. What a
-// class allows that is not known is not known, either.
+// resize returns the cause for which a claim may not grow, as the plugin PersistentVolumeClaimResize does. A class that is
+// not known may allow it.
 func (p *Plugins) resize(now, old *core.PersistentVolumeClaim) []Cause {
 	to, from := now.Spec.Resources.Requests[core.ResourceStorage], old.Spec.Resources.Requests[core.ResourceStorage]
 	if !p.runs("PersistentVolumeClaimResize") || to.Cmp(from) <= 0 || !helper.PersistentVolumeClaimHasClass(old) {

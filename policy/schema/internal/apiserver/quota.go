@@ -29,7 +29,7 @@ func evaluator(gvk schema.GroupVersionKind) quota.Evaluator {
 		return evaluators.NewPersistentVolumeClaimEvaluator(nil)
 	}
 	alias := corev1.ResourceName("")
-	if resource.Group == "" { // as legacyObjectCountAliases; quotas can't name other kinds so
+	if resource.Group == "" { // as in legacyObjectCountAliases; of other kinds no quota has such a name
 		alias = corev1.ResourceName(resource.Resource)
 	}
 	return generic.NewObjectCountEvaluator(resource.GroupResource(), nil, alias)
@@ -49,7 +49,7 @@ func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) 
 	}
 	e := evaluator(r.Kind)
 	if isPod && old != nil {
-		return nil // what it uses does not change
+		return nil // an update does not change what a pod uses
 	}
 	usage, err := e.Usage(object)
 	was := corev1.ResourceList{}

@@ -186,10 +186,10 @@ type Request struct {
 	Namespace string
 	Object    runtime.Object
 	Old       runtime.Object    // nil on creation
-	Replaces  bool              // the client has sent the object whole, without what the cluster set in the old one
+	Replaces  bool              // the client sends the whole object, which lacks what the cluster has set in the old one
 	Plugins   *Plugins          // may be nil
 	Others    []*corev1.Service // of the cluster, which have an address or a node port
-	Source    any               // identifies the object among those that quotas count
+	Source    any               // identifies the object among the Listed ones
 }
 
 // A Cause is a reason for which the server refuses an object.
