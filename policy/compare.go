@@ -383,7 +383,7 @@ func (r *Result) sameMade(was, is *render.Object) bool {
 		fields = []string{"/spec/jobTemplate"}
 	case replicaSetKind.Kind:
 		fields = append(fields, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations")
-	case claimKind.Kind:
+	case ClaimKind.Kind:
 		grows = amount(is, "/spec/replicas") > amount(was, "/spec/replicas")
 		if at += "/spec/volumes"; !slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, at+"/") }) {
 			at = "/spec/volumeClaimTemplates"

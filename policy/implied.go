@@ -229,6 +229,9 @@ func (r *Result) ofMade(made *Request, h *history) {
 	r.Assumed = distinct(r.Assumed, h.doubts)
 	r.Fields = slices.Clone(r.Fields) // results of other requests may share them
 	for i, f := range r.Fields {
+		if r.AsWritten {
+			break // they are fields of the maker's object
+		}
 		var set []string
 		r.Fields[i], set = made.inMaker(f, h)
 		r.Assumed = distinct(r.Assumed, set)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ type product struct {
 // The kinds of objects that controllers create.
 var (
 	PodKind        = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	claimKind      = schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"}
+	ClaimKind      = schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"}
 	jobKind        = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 	replicaSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
 )
@@ -97,7 +98,7 @@ func (r *Request) products(selected func(schema.GroupVersionKind) bool) (all []p
 	if between, ok := betweens[kind]; ok && selected(between.kind) {
 		all = append(all, between)
 	}
-	if (known || kind == PodKind.GroupKind()) && selected(claimKind) {
+	if (known || kind == PodKind.GroupKind()) && selected(ClaimKind) {
 		all = append(all, r.claims(m)...)
 	}
 	return all
@@ -117,19 +118,62 @@ func (r *Request) templates() (all []maker) {
 	return all
 }
 
+// A Made is an object that a controller creates of another one, and how often it does so.
+type Made struct {
+	Object *render.Object
+	Name   string // of the template, unique in a namespace
+	Count  int    // 1 if it depends on the cluster, as that of the pods of a DaemonSet does
+	Field  string // pointer of Count in the other object; "" if it has none
+	Lasts  bool   // the object stays, unlike the pods of a Job
+}
+
+// MakerKinds returns the kinds of which controllers create pods, sorted.
+func MakerKinds() []schema.GroupKind { return slices.SortedFunc(maps.Keys(makers), compareGroupKinds) }
+
+// MadeOf returns the objects of a kind, pods or claims, that controllers create of an object. held is that object as the
+// API server holds it.
+func MadeOf(o *render.Object, held map[string]any, kind schema.GroupVersionKind) (all []Made) {
+	req := &Request{Operation: Create, Kind: o.GroupVersionKind(), Namespace: o.EffectiveNamespace(), Object: o, Admitted: held}
+	for _, p := range req.products(func(k schema.GroupVersionKind) bool { return k == kind }) {
+		if made := newMade(req, p); made != nil {
+			all = append(all, made.Made())
+		}
+	}
+	return all
+}
+
+// Made describes the object of a request by a controller.
+func (r *Request) Made() Made {
+	maker := r.Maker
+	at, _ := strings.CutSuffix(makers[maker.Kind.GroupKind()].template, "/template")
+	m := Made{Object: r.Object, Name: path.Join(maker.Kind.GroupKind().String(), maker.Subject().GetName(), r.by.template), Count: 1, Lasts: true}
+	for _, field := range []string{"/replicas", "/parallelism", "/completions"} { // a Job has at most as many pods as completions
+		v, ok := render.Lookup(maker.Admitted, at+field)
+		if n, err := strconv.Atoi(fmt.Sprint(v)); ok && err == nil && (m.Field == "" || n < m.Count) {
+			m.Count, m.Field = n, at+field
+		}
+	}
+	if by := makers[maker.Kind.GroupKind()].controller; by == "job-controller" {
+		m.Lasts = false
+	} else if policy, _ := render.Lookup(maker.Admitted, "/spec/restartPolicy"); maker.Kind == PodKind {
+		m.Lasts = policy == "Always"
+	}
+	return m
+}
+
 // claims returns the templates of volume claims: of a StatefulSet, and of its pods' ephemeral volumes.
 func (r *Request) claims(m maker) (all []product) {
 	templates, _ := render.Lookup(r.Admitted, "/spec/volumeClaimTemplates")
 	if r.Kind.Kind == "StatefulSet" {
 		for i := range anyList(templates) {
-			all = append(all, product{maker{template: render.Pointer("spec", "volumeClaimTemplates", i), controller: m.controller}, claimKind})
+			all = append(all, product{maker{template: render.Pointer("spec", "volumeClaimTemplates", i), controller: m.controller}, ClaimKind})
 		}
 	}
 	volumes, _ := render.Lookup(r.Admitted, m.template+"/spec/volumes")
 	for i, v := range anyList(volumes) {
 		if _, ok := render.Lookup(v, ephemeralClaim); ok {
 			at := m.template + render.Pointer("spec", "volumes", i) + ephemeralClaim
-			all = append(all, product{maker{template: at, controller: "ephemeral-volume-controller"}, claimKind})
+			all = append(all, product{maker{template: at, controller: "ephemeral-volume-controller"}, ClaimKind})
 		}
 	}
 	return all
@@ -204,7 +248,7 @@ func newMade(req *Request, p product) *Request {
 			metadata[key] = v
 		}
 	}
-	if v, ok := from["finalizers"]; ok && (p.kind == PodKind || p.kind == claimKind && !strings.HasSuffix(p.template, ephemeralClaim)) {
+	if v, ok := from["finalizers"]; ok && (p.kind == PodKind || p.kind == ClaimKind && !strings.HasSuffix(p.template, ephemeralClaim)) {
 		metadata["finalizers"] = v
 	}
 	owner := map[string]any{"apiVersion": maker.GetAPIVersion(), "kind": maker.GetKind(), "name": name, "controller": true, "blockOwnerDeletion": true, "uid": podUID}
@@ -217,7 +261,7 @@ func newMade(req *Request, p product) *Request {
 		spec = toReplicaSet(maker, template, metadata)
 	case jobKind: // getJobFromTemplate2 in pkg/controller/cronjob/utils.go
 		metadata["annotations"] = with(metadata["annotations"], "batch.kubernetes.io/cronjob-scheduled-timestamp", jobTime)
-	case claimKind: // getPersistentVolumeClaims in pkg/controller/statefulset/stateful_set_utils.go, handleVolume in pkg/controller/volume/ephemeral/controller.go
+	case ClaimKind: // getPersistentVolumeClaims in pkg/controller/statefulset/stateful_set_utils.go, handleVolume in pkg/controller/volume/ephemeral/controller.go
 		if volume, ephemeral := strings.CutSuffix(p.template, ephemeralClaim); ephemeral {
 			if req.Kind != PodKind {
 				name += "-" + podHash

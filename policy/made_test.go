@@ -50,7 +50,7 @@ func TestMadeAsControllers(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []schema.GroupVersionKind{PodKind, claimKind, jobKind, replicaSetKind} {
+	for _, kind := range []schema.GroupVersionKind{PodKind, ClaimKind, jobKind, replicaSetKind} {
 		if compared[kind] < 10 {
 			t.Errorf("compared %d %ss", compared[kind], kind.Kind)
 		}
@@ -60,7 +60,7 @@ func TestMadeAsControllers(t *testing.T) {
 // created returns what controllers created of a kind, of claims the one of that name.
 func created(all []map[string]any, kind schema.GroupVersionKind, name string) map[string]any {
 	for _, o := range all {
-		if u := (&unstructured.Unstructured{Object: o}); u.GroupVersionKind() == kind && (kind != claimKind || u.GetName() == name) {
+		if u := (&unstructured.Unstructured{Object: o}); u.GroupVersionKind() == kind && (kind != ClaimKind || u.GetName() == name) {
 			return o
 		}
 	}

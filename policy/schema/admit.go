@@ -109,7 +109,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 	if err != nil {
 		return nil, nil, t.refuseAll(b.gvk, o.Object, err)
 	}
-	completed, err := t.complete(k.release, decoded, cmp.Or(o.GetNamespace(), namespace), k.plugins(b, o.Unit))
+	completed, err := t.complete(k.release, decoded, cmp.Or(o.GetNamespace(), namespace), k.plugins(b.gvk.Kind, o.Unit))
 	if err != nil {
 		return nil, nil, badRequest(b.gvk, err)
 	}

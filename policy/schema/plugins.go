@@ -30,6 +30,7 @@ func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	}
 	created := on(disabled)
 	created.claimed = sync.OnceValue(created.claimedBy)
+	created.least = sync.OnceValue(created.scaledBy)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
 	return created
 }
@@ -38,8 +39,8 @@ func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 const maxPlugins = 64
 
 // plugins returns the admission plugins for objects of a kind in a unit, or nil if none runs.
-func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
-	if k == nil || k.cluster == nil || !k.quotas && !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress", "PriorityClass"}, b.gvk.Kind) {
+func (k *Kinds) plugins(kind string, unit *render.Unit) *apiserver.Plugins {
+	if k == nil || k.cluster == nil || !k.quotas && !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress", "PriorityClass"}, kind) {
 		return nil
 	}
 	if !k.limits {
@@ -148,25 +149,39 @@ type quotaGroup struct {
 	namespace string
 }
 
-// listed returns the objects of a kind and a namespace that are known to be on the cluster of a unit, each once.
+// listed returns the objects of a kind and a namespace that are known to be on the cluster of a unit, each once. With pods
+// and claims, they are also those that controllers create and that last.
 func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace string) []apiserver.Listed {
 	k.counting.Lock()
 	defer k.counting.Unlock()
 	if _, known := k.counts[kind]; !known {
 		places := make(map[quotaGroup][]apiserver.Listed)
 		names := make(map[quotaGroup]map[string]bool)
-		for _, o := range k.cluster.List(kind) {
-			at, name := quotaGroup{kind, k.on(o), o.EffectiveNamespace()}, o.GetName()
+		add := func(o *render.Object, l apiserver.Listed) {
+			at := quotaGroup{kind, k.on(o), o.EffectiveNamespace()}
 			if names[at] == nil {
 				names[at] = make(map[string]bool)
 			}
-			if name != "" && names[at][name] {
-				continue
+			if l.Name != "" && names[at][l.Name] {
+				return
 			}
-			names[at][name] = true
-			if typed := k.typed(o); typed != nil {
-				places[at] = append(places[at], apiserver.Listed{Source: o, Name: name, Object: typed})
+			names[at][l.Name] = true
+			if l.Object != nil {
+				places[at] = append(places[at], l)
 			}
+		}
+		for _, o := range k.cluster.List(kind) {
+			l := apiserver.Listed{Source: o, Name: o.GetName(), Object: o.Unstructured, Count: 1}
+			if k.builtins[o.GroupVersionKind()] != nil {
+				l.Object = k.typed(o)
+			}
+			if p, ok := l.Object.(*corev1.Pod); ok && p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+				l.Count = 0
+			}
+			add(o, l)
+		}
+		if kind == policy.PodKind.GroupKind() || kind == policy.ClaimKind.GroupKind() {
+			k.eachMade(kind.WithVersion("v1"), add)
 		}
 		k.counts[kind] = places
 	}
@@ -174,6 +189,71 @@ func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace strin
 	return append(slices.DeleteFunc(slices.Clone(there), func(o apiserver.Listed) bool {
 		return slices.ContainsFunc(here, func(x apiserver.Listed) bool { return x.Name == o.Name })
 	}), here...)
+}
+
+// eachMade calls add for the objects of a kind that controllers create of each object and that last.
+func (k *Kinds) eachMade(kind schema.GroupVersionKind, add func(*render.Object, apiserver.Listed)) {
+	for _, maker := range policy.MakerKinds() {
+		for _, o := range k.cluster.List(maker) {
+			held, _, err := k.bare.AdmitTyped(o, o.EffectiveNamespace())
+			if err != nil {
+				continue
+			}
+			for _, m := range policy.MadeOf(o, held, kind) {
+				l := apiserver.Listed{Source: m.Name, Name: m.Name, Count: k.scaled(m.Count, o)}
+				if _, typed, err := k.AdmitTyped(m.Object, o.EffectiveNamespace()); err == nil && m.Lasts && l.Count > 0 {
+					l.Object, _ = typed.(runtime.Object)
+				}
+				add(o, l)
+			}
+		}
+	}
+}
+
+// scalers are the kinds whose controllers change how many pods a workload has, with the pointers of their target and of the
+// least number, and that number if it is not given. A VerticalPodAutoscaler changes how much its pods use.
+var scalers = []struct {
+	kind      schema.GroupKind
+	of, least string
+	otherwise int
+}{
+	{schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}, "/spec/scaleTargetRef", "/spec/minReplicas", 1},
+	{schema.GroupKind{Group: "keda.sh", Kind: "ScaledObject"}, "/spec/scaleTargetRef", "/spec/minReplicaCount", 0},
+	{schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}, "/spec/targetRef", "", 0},
+}
+
+// A workload is the target of a scaler.
+type workload struct{ kind, namespace, name string }
+
+// scaledBy returns the least number of pods of each workload that a scaler changes.
+func (k *Kinds) scaledBy() map[workload]int {
+	all := make(map[workload]int)
+	for _, s := range scalers {
+		for _, o := range k.cluster.List(s.kind) {
+			of, _ := render.Lookup(o.Object, s.of)
+			target, _ := of.(map[string]any)
+			kind, _ := cmp.Or(target["kind"], any("Deployment")).(string) // the default of ScaledObjects
+			name, _ := target["name"].(string)
+			least, ok := render.Lookup(o.Object, s.least)
+			n, err := strconv.Atoi(fmt.Sprint(least))
+			if !ok || err != nil {
+				n = s.otherwise
+			}
+			is := workload{kind, o.EffectiveNamespace(), name}
+			if was, ok := all[is]; !ok || n < was {
+				all[is] = n
+			}
+		}
+	}
+	return all
+}
+
+// scaled returns how many objects a controller makes at least of a maker that asks for count of them.
+func (k *Kinds) scaled(count int, maker *render.Object) int {
+	if n, ok := k.least()[workload{maker.GetKind(), maker.EffectiveNamespace(), maker.GetName()}]; ok {
+		return min(count, n)
+	}
+	return count
 }
 
 func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
@@ -229,6 +309,23 @@ func nearest(all []*render.Object, unit *render.Unit) []*render.Object {
 		found = append(found, o)
 	}
 	return found
+}
+
+// counted returns the refusal of a custom resource of which a ResourceQuota allows fewer.
+func (k *Kinds) counted(req *policy.Request) (results []policy.Result) {
+	if !k.quotas || req.Operation != policy.Create || req.Resource.Guessed {
+		return nil
+	}
+	r := apiserver.Request{Kind: req.Kind, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Object: req.Object.Unstructured, Source: req.Object}
+	for _, c := range k.plugins(req.Kind.Kind, req.Object.Unit).Count(r) {
+		r := result(req.Kind, ruleForbidden, policy.Fail)
+		r.Fields, r.Reason, r.Message = []string{"/metadata/name"}, "Forbidden", c.Field+": "+c.Message
+		if c.Assumed != "" {
+			r.Assumed = []string{c.Assumed}
+		}
+		results = append(results, r)
+	}
+	return results
 }
 
 // homeless returns the refusal of the pods of an object whose ServiceAccount does not exist, by the plugin

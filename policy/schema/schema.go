@@ -60,6 +60,7 @@ type Kinds struct {
 	quotas   bool     // there are ResourceQuotas among them
 	disabled []string // plugins that do not run
 	claimed  func() map[claim][]*corev1.Service
+	least    func() map[workload]int
 	counting sync.Mutex // guards counts
 	counts   map[schema.GroupKind]map[quotaGroup][]apiserver.Listed
 	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins

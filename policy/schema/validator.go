@@ -116,7 +116,7 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	b := v.builtin(req.Kind)
 	if b == nil {
 		v.Prepare(req)
-		return append(refusals, v.warnings(req)...), nil
+		return slices.Concat(refusals, v.kinds.counted(req), v.warnings(req)), nil
 	}
 	var results []policy.Result
 	var err error
@@ -206,6 +206,7 @@ type fault struct {
 	rule, message string
 	fields        []string
 	warns, plugin bool
+	ofMaker       bool // the fields are those of the object of which a controller creates this one
 	assumed       []string
 }
 
@@ -214,7 +215,12 @@ func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, erro
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.builtin, req.Subject().Unit), Others: kinds.others(req.Subject()), Source: req.Subject()}
+	r := apiserver.Request{Kind: k.gvk, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.gvk.Kind, req.Subject().Unit), Others: kinds.others(req.Subject()), Source: req.Subject()}
+	var made policy.Made
+	if req.Maker != nil && kinds.quotas {
+		made = req.Made()
+		r.Source, r.Count = made.Name, kinds.scaled(made.Count, req.Maker.Subject())
+	}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
 		r.Object = typed
@@ -243,6 +249,9 @@ func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, erro
 		f := fault{rule: causeRules[c.Type], warns: c.Warns, plugin: c.Plugin}
 		if f.fields, f.message = at.place(c); c.Assumed != "" {
 			f.assumed = []string{c.Assumed}
+		}
+		if c.Several {
+			f.fields, f.ofMaker = []string{made.Field}, true
 		}
 		if c.Changed {
 			f.rule = ruleImmutable
@@ -313,6 +322,7 @@ func (k *kindValidator) results(faults []fault) []policy.Result {
 	for _, f := range faults {
 		r := k.result(f.rule, policy.Fail)
 		r.Message, r.Fields, r.Reason, r.Assumed = policy.Shorten(f.message, policy.MaxMessage), f.fields, "Invalid", f.assumed
+		r.AsWritten = f.ofMaker
 		if f.plugin {
 			r.Reason = "Forbidden"
 		}

@@ -89,9 +89,10 @@ func PluginKinds() []schema.GroupKind {
 
 // A Listed is an object of the cluster in version v1.
 type Listed struct {
-	Source any // identifies it
-	Name   string
+	Source any    // identifies it
+	Name   string // "" if the server chooses it
 	Object runtime.Object
+	Count  int // how many there are
 }
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.

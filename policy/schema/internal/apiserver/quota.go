@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +19,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// evaluator returns the server's own evaluator of a kind's usage.
-func evaluator(gvk schema.GroupVersionKind) quota.Evaluator {
-	resource, _ := meta.UnsafeGuessKindToResource(gvk)
-	switch resource.GroupResource() {
+// evaluator returns the server's own evaluator of a resource's usage.
+func evaluator(resource schema.GroupResource) quota.Evaluator {
+	switch resource {
 	case schema.GroupResource{Resource: "pods"}:
 		return evaluators.NewPodEvaluator(nil, clock.RealClock{}) // the clock matters to pods that are being deleted
 	case schema.GroupResource{Resource: "services"}:
@@ -32,13 +33,16 @@ func evaluator(gvk schema.GroupVersionKind) quota.Evaluator {
 	if resource.Group == "" { // as in legacyObjectCountAliases; of other kinds no quota has such a name
 		alias = corev1.ResourceName(resource.Resource)
 	}
-	return generic.NewObjectCountEvaluator(resource.GroupResource(), nil, alias)
+	return generic.NewObjectCountEvaluator(resource, nil, alias)
 }
 
+// Count returns the causes for which ResourceQuotas refuse a custom resource. Updates do not change what it uses.
+func (p *Plugins) Count(r Request) []Cause { return p.quota(r, r.Object, nil) }
+
 // quota returns the causes for which ResourceQuotas refuse an object: a container of a pod lacks a request or limit
-// that a quota counts, or the object exceeds a quota, alone or with the other objects of its kind in the tree. The first
-// is a warning if the tree has no LimitRange of the namespace, since the cluster may have one. Pods of workloads are not
-// added up. old is nil on creation. It follows CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+// that a quota counts, or the object exceeds a quota, alone, with others that its controller creates, or with the
+// other objects of its kind in the tree. The first is a warning if the tree has no LimitRange of the namespace, since the
+// cluster may have one. old is nil on creation. It follows CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) {
 	pod, isPod := object.(*core.Pod)
 	quotas := slices.DeleteFunc(slices.Clone(p.quotas), func(q *corev1.ResourceQuota) bool {
@@ -47,7 +51,7 @@ func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) 
 	if len(quotas) == 0 || r.Namespace == "" {
 		return nil
 	}
-	e := evaluator(r.Kind)
+	e := evaluator(r.Resource)
 	if isPod && old != nil {
 		return nil // an update does not change what a pod uses
 	}
@@ -69,57 +73,68 @@ func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) 
 			continue
 		}
 		used := corev1.ResourceList{}
-		if !isPod && len(more) > 0 {
+		if len(more) > 0 && p.sure("ResourceQuota", q.Namespace, q.Name) {
 			used = p.used(e, r, q)
 		}
-		asked := quota.Mask(more, quota.ResourceNames(q.Status.Hard))
-		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, usage), quota.ResourceNames(asked)), q.Status.Hard); !fits {
-			text := fmt.Sprintf("exceeded quota: %s, requested: %s", q.Name, listed(quota.Mask(asked, exceeded)))
-			besides := quota.RemoveZeros(quota.Mask(quota.Add(used, was), exceeded))
-			if len(besides) > 0 {
-				text += ", used: " + listed(besides)
-			}
-			cause := forbidden(exceeding(r.Kind.Kind, exceeded), fmt.Errorf("%s, limited: %s", text, listed(quota.Mask(q.Status.Hard, exceeded))))[0]
-			if len(quota.RemoveZeros(quota.Mask(used, exceeded))) > 0 {
-				cause.Assumed = "the other objects of the tree in the namespace are created first"
-			}
-			causes = append(causes, cause)
+		asked, count := quota.Mask(more, quota.ResourceNames(q.Status.Hard)), max(r.Count, 1)
+		fits := func(n int) (bool, []corev1.ResourceName) {
+			return quota.LessThanOrEqual(quota.Mask(quota.Add(used, times(usage, n)), quota.ResourceNames(asked)), q.Status.Hard)
 		}
+		before := sort.Search(count, func(n int) bool { ok, _ := fits(n + 1); return !ok }) // how many are created
+		if before == count {
+			continue
+		}
+		_, exceeded := fits(before + 1)
+		text := fmt.Sprintf("exceeded quota: %s, requested: %s", q.Name, listed(quota.Mask(asked, exceeded)))
+		if besides := quota.RemoveZeros(quota.Mask(quota.Add(quota.Add(used, was), times(usage, before)), exceeded)); len(besides) > 0 {
+			text += ", used: " + listed(besides)
+		}
+		text += ", limited: " + listed(quota.Mask(q.Status.Hard, exceeded))
+		several := before > 0
+		if several {
+			text += fmt.Sprintf(" (%s %d of %d)", r.Kind.Kind, before+1, count)
+		}
+		cause := forbidden(exceeding(r.Kind.Kind, exceeded), errors.New(text))[0]
+		cause.Several = several
+		if len(quota.RemoveZeros(quota.Mask(used, exceeded))) > 0 {
+			cause.Assumed = "the other objects of the tree in the namespace are created first"
+		}
+		causes = append(causes, cause)
 	}
 	return causes
 }
 
 // used returns what the other objects of the request's kind in the tree use of a quota.
 func (p *Plugins) used(e quota.Evaluator, r Request, q *corev1.ResourceQuota) corev1.ResourceList {
-	uses := func(o runtime.Object) corev1.ResourceList {
-		if matches, err := e.Matches(q, o); err != nil || !matches {
+	uses := func(o Listed) corev1.ResourceList {
+		if matches, err := e.Matches(q, o.Object); err != nil || !matches {
 			return nil
 		}
-		usage, err := e.Usage(o)
+		usage, err := e.Usage(o.Object)
 		if err != nil {
 			return nil
 		}
-		return usage
+		return times(usage, o.Count)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := quotaKey{r.Kind.GroupKind(), q}
 	u, known := p.usages[key]
 	if !known {
-		u.objects = make(map[any]runtime.Object)
+		u.objects = make(map[any]Listed)
 		for _, o := range p.listed(key.kind, q.Namespace) {
-			u.total = quota.Add(u.total, uses(o.Object))
-			if u.objects[o.Source] = o.Object; o.Name != "" {
-				u.objects[o.Name] = o.Object
+			u.total = quota.Add(u.total, uses(o))
+			if u.objects[o.Source] = o; o.Name != "" {
+				u.objects[o.Name] = o
 			}
 		}
 		p.usages[key] = u
 	}
-	own := u.objects[r.Source]
-	if m, err := meta.Accessor(r.Object); own == nil && err == nil { // the base's, in another version
-		own = u.objects[m.GetName()]
+	own, there := u.objects[r.Source]
+	if m, err := meta.Accessor(r.Object); !there && r.Count == 0 && err == nil { // the base's, in another version
+		own, there = u.objects[m.GetName()]
 	}
-	if own == nil {
+	if !there {
 		return u.total
 	}
 	return quota.Subtract(u.total, uses(own))
@@ -132,7 +147,7 @@ type quotaKey struct {
 
 // A quotaUsage is what the objects of a kind in the tree use of a quota.
 type quotaUsage struct {
-	objects map[any]runtime.Object // by what identifies them, and by name
+	objects map[any]Listed // by what identifies them, and by name
 	total   corev1.ResourceList
 }
 
@@ -168,6 +183,17 @@ func (p *Plugins) lacks(e quota.Evaluator, q *corev1.ResourceQuota, pod *core.Po
 		causes[0].Warns, causes[0].Assumed = true, "no LimitRange of the cluster sets defaults in the namespace"
 	}
 	return causes
+}
+
+// times returns n times the amounts.
+func times(amounts corev1.ResourceList, n int) corev1.ResourceList {
+	all := make(corev1.ResourceList, len(amounts))
+	for name, amount := range amounts {
+		amount = amount.DeepCopy()
+		amount.Mul(int64(n))
+		all[name] = amount
+	}
+	return all
 }
 
 func listed(amounts corev1.ResourceList) string {

@@ -3,9 +3,12 @@ package apiserver
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,10 +36,15 @@ func TestQuota(t *testing.T) {
 			c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: amount(9)}
 			return c
 		},
+		"Pod": func(name string) runtime.Object {
+			p := &corev1.Pod{ObjectMeta: named(name), Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{Name: "c"}}}}
+			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount(4), corev1.ResourceMemory: amount(4)}
+			return p
+		},
 		"ConfigMap": func(name string) runtime.Object { return &corev1.ConfigMap{ObjectMeta: named(name)} },
 	}
-	hard := []corev1.ResourceName{"services", "services.nodeports", "services.loadbalancers", "count/services", "persistentvolumeclaims", "requests.storage", "slow.storageclass.storage.k8s.io/requests.storage", "count/configmaps", "configmaps"}
-	refused := 0
+	hard := []corev1.ResourceName{"services", "services.nodeports", "services.loadbalancers", "count/services", "persistentvolumeclaims", "requests.storage", "slow.storageclass.storage.k8s.io/requests.storage", "count/configmaps", "configmaps", "pods", "count/pods", "limits.cpu", "limits.memory"}
+	refused, later := 0, 0
 	for round := range 3000 {
 		var quotas []*corev1.ResourceQuota
 		for i := range 1 + random.IntN(2) {
@@ -48,26 +56,34 @@ func TestQuota(t *testing.T) {
 			q.Status.Hard = q.Spec.Hard
 			quotas = append(quotas, q)
 		}
-		kind := []string{"Service", "PersistentVolumeClaim", "ConfigMap"}[random.IntN(3)]
+		kind := []string{"Service", "PersistentVolumeClaim", "ConfigMap", "Pod"}[random.IntN(4)]
 		gvk := corev1.SchemeGroupVersion.WithKind(kind)
 		objects := map[string]runtime.Object{}
 		for i := range random.IntN(4) {
 			objects[fmt.Sprint("o", i)] = makers[kind](fmt.Sprint("o", i))
 		}
 		object, operation, old := makers[kind]("o0"), admission.Create, runtime.Object(nil)
-		if random.IntN(2) == 0 && objects["o0"] != nil {
+		count := 1 // how often a controller creates it
+		if kind == "Pod" || kind == "PersistentVolumeClaim" {
+			count += random.IntN(4)
+		} else if random.IntN(2) == 0 && objects["o0"] != nil {
 			old, operation = objects["o0"], admission.Update
 			old.(metav1.Object).SetResourceVersion("1")
 		}
 		objects["o0"] = object
 		var listed []Listed
 		for name, o := range objects {
-			listed = append(listed, Listed{name, name, o})
+			l := Listed{name, name, o, 1}
+			if name == "o0" {
+				l.Count = count
+			}
+			listed = append(listed, l)
 		}
 		sure := func(string, string, string) bool { return true }
 		p := NewPlugins(nil, nil, func(schema.GroupKind) bool { return true }, nil, sure, func(schema.GroupKind, string) []Listed { return listed })
 		p.quotas = quotas
-		e := evaluator(gvk)
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		e := evaluator(plural.GroupResource())
 		var given []corev1.ResourceQuota
 		for _, q := range quotas {
 			used := corev1.ResourceList{}
@@ -89,17 +105,27 @@ func TestQuota(t *testing.T) {
 			given = append(given, corev1.ResourceQuota{ObjectMeta: q.ObjectMeta, Spec: q.Spec, Status: corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: used}})
 		}
 		a := admission.NewAttributesRecord(object, old, gvk, "shop", "o0", corev1.SchemeGroupVersion.WithResource("x"), "", operation, nil, false, nil)
-		_, want := resourcequota.CheckRequest(given, a, e, nil)
-		got := p.quota(Request{Kind: gvk, Namespace: "shop", Object: object, Source: "o0"}, object, old)
+		var want error
+		created := 0
+		for ; created < count && want == nil; created++ {
+			given, want = resourcequota.CheckRequest(given, a, e, nil)
+		}
+		got := p.quota(Request{Kind: gvk, Resource: plural.GroupResource(), Namespace: "shop", Object: object, Source: "o0", Count: count}, object, old)
 		if (want != nil) != (len(got) > 0) {
 			t.Fatalf("round %d: %s %s: %v, the server: %v", round, operation, kind, got, want)
+		}
+		which := fmt.Sprintf(" (%s %d of %d)", kind, created, count)
+		if want != nil && created > 1 {
+			if later++; !slices.ContainsFunc(got, func(c Cause) bool { return strings.HasSuffix(c.Message, which) }) {
+				t.Fatalf("round %d: %v, the server refuses%s: %v", round, got, which, want)
+			}
 		}
 		if want != nil {
 			refused++
 		}
 	}
-	if refused == 0 || refused == 3000 {
+	if refused == 0 || refused == 3000 || later == 0 {
 		t.Errorf("%d refused", refused)
 	}
-	t.Logf("%d of 3000 refused", refused)
+	t.Logf("%d of 3000 refused, %d of them not the first of several", refused, later)
 }

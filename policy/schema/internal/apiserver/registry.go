@@ -183,6 +183,7 @@ var strategies = sync.OnceValue(func() map[schema.GroupKind]strategy {
 // request's version, and completed.
 type Request struct {
 	Kind      schema.GroupVersionKind
+	Resource  schema.GroupResource
 	Namespace string
 	Object    runtime.Object
 	Old       runtime.Object    // nil on creation
@@ -190,6 +191,7 @@ type Request struct {
 	Plugins   *Plugins          // may be nil
 	Others    []*corev1.Service // of the cluster, which have an address or a node port
 	Source    any               // identifies the object among the Listed ones
+	Count     int               // how many such objects a controller creates; 0 is 1
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -199,6 +201,7 @@ type Cause struct {
 	Assumed string // holds of most clusters; "" if the cause holds of all
 	Warns   bool   // in a cluster for which this is not so, the object may well be stored
 	Plugin  bool   // an admission plugin refuses it
+	Several bool   // it would admit one object, but not as many as a controller creates
 }
 
 // An Answer is the object as the registry would store it, in the request's version and without what it
