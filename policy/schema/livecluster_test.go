@@ -50,7 +50,8 @@ func TestLiveOthers(t *testing.T) {
 			ports = strings.Replace(ports, "{port", "{name: a, port", 1)
 		}
 		return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: shop}, spec: {type: %s, ports: [%s]%s}}",
-			name, one("ClusterIP", "NodePort", "NodePort", "LoadBalancer"), ports, one("", "", ", clusterIP: None", ", clusterIP: 10.96.7.1", ", clusterIP: 10.96.7.2"))
+			name, one("ClusterIP", "NodePort", "NodePort", "LoadBalancer"), ports, one("", "", ", clusterIP: None", ", clusterIP: 10.96.7.1", ", clusterIP: 10.96.7.2")+
+				one("", "", ", externalTrafficPolicy: Local", ", externalTrafficPolicy: Local, healthCheckNodePort: 30100"))
 	}
 	priority := func(name string) string {
 		return "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: " + name + "}, value: 7" + one("", ", globalDefault: false", ", globalDefault: true") + "}"

@@ -97,7 +97,7 @@ func (k *Kinds) claims(o *render.Object) (all []claim) {
 			all = append(all, claim{on, ip})
 		}
 	}
-	for _, p := range s.Ports {
+	for _, p := range append(s.Ports, corev1.ServicePort{NodePort: s.HealthCheckNodePort}) {
 		if p.NodePort != 0 && s.Type != "" && s.Type != corev1.ServiceTypeClusterIP {
 			all = append(all, claim{on, strconv.Itoa(int(p.NodePort))})
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/kubernetes/pkg/api/service"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 )
@@ -161,14 +162,22 @@ func allocated(object, old runtime.Object, others []*corev1.Service, valid bool)
 		}
 		switch refusal := field.Invalid(at, n, "provided port is already allocated"); {
 		case !valid:
-		case own[n]:
+		case own[n] || was != nil && n == givenHealthPort(was):
 			all = append(all, causeOf(refusal))
 		default:
 			all = append(all, taken(refusal, others, func(o *corev1.Service) bool {
-				return slices.ContainsFunc(o.Spec.Ports, func(other corev1.ServicePort) bool { return other.NodePort == n })
+				return hasNodePort(o, n)
 			})...)
 		}
 		own[n], ofPort[p.Port] = true, n
+	}
+	if n := givenHealthPort(s); valid && n != 0 && (was == nil || !service.NeedsHealthCheck(was)) {
+		refusal := field.Invalid(spec.Child("healthCheckNodePort"), n, fmt.Sprintf("failed to allocate requested HealthCheck NodePort %d: provided port is already allocated", n))
+		if own[n] || was != nil && slices.ContainsFunc(was.Spec.Ports, func(p core.ServicePort) bool { return p.NodePort == n }) { // an update releases ports at its end
+			all = append(all, causeOf(refusal))
+		} else {
+			all = append(all, taken(refusal, others, func(o *corev1.Service) bool { return hasNodePort(o, n) })...)
+		}
 	}
 	for _, ip := range s.Spec.ClusterIPs {
 		if valid && ip != core.ClusterIPNone && (was == nil || !slices.Contains(was.Spec.ClusterIPs, ip)) {
@@ -179,6 +188,20 @@ func allocated(object, old runtime.Object, others []*corev1.Service, valid bool)
 		}
 	}
 	return all
+}
+
+// givenHealthPort returns the node port for health checks that a Service asks for, or 0. The two ports that complete may
+// set count as not asked for.
+func givenHealthPort(s *core.Service) int32 {
+	if n := s.Spec.HealthCheckNodePort; service.NeedsHealthCheck(s) && n != lowest.port && n != highest.port {
+		return n
+	}
+	return 0
+}
+
+// hasNodePort reports whether a Service asks for a node port, also for health checks.
+func hasNodePort(s *corev1.Service, n int32) bool {
+	return s.Spec.HealthCheckNodePort == n || slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == n })
 }
 
 const createdFirst = "the other one is created first"
@@ -227,8 +250,12 @@ func (r Request) keepAllocated(object, old runtime.Object, free allocation) {
 	switch was := old.(type) {
 	case *core.Service:
 		complete(was, free)
-		complete(object, free)
-		keepAddress(object.(*core.Service), was, free)
+		now := object.(*core.Service)
+		if now.Spec.HealthCheckNodePort == 0 && service.NeedsHealthCheck(now) && service.NeedsHealthCheck(was) { // patchAllocatedValues
+			now.Spec.HealthCheckNodePort = was.Spec.HealthCheckNodePort
+		}
+		complete(now, free)
+		keepAddress(now, was, free)
 	case *core.PersistentVolumeClaim: // bound to a volume of the size that it requests
 		was.Status.Phase = core.ClaimBound
 		was.Status.Capacity = core.ResourceList{core.ResourceStorage: was.Spec.Resources.Requests[core.ResourceStorage]}
