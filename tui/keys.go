@@ -210,6 +210,8 @@ func checkKey(key string) error {
 	switch {
 	case key == "ctrl+c":
 		return fmt.Errorf("ctrl+c always quits")
+	case key == "ctrl+z":
+		return fmt.Errorf("ctrl+z always suspends")
 	case slices.Contains(namedKeys, name):
 		return nil
 	case size == 0 || size != len(name) || !unicode.IsPrint(r) || r == ' ':

@@ -112,6 +112,9 @@ func (m *model) written(msg writtenMsg) tea.Cmd {
 
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
+	if msg.String() == "ctrl+z" {
+		return tea.Suspend
+	}
 	a := m.keys.actions[msg.String()]
 	if m.layout.tooSmall {
 		if a == actQuit {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Keeps one comment on the pull request up to date with the report. It is made
-# when there is something to say, and from then on it is replaced.
+# when the check fails, or always if INPUT_COMMENT says so, and from then on it is
+# replaced.
 #
 # This step has a token that may write to the pull request. It runs no program
 # but gh, and reads nothing of the checkout. That it fails changes no verdict.
@@ -24,7 +25,7 @@ main() {
   id=$(ours) || refused
   if [ -n "$id" ]; then
     api --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F "body=@$dir/comment.md" >/dev/null || refused
-  elif [ "$EXIT_CODE" != 0 ]; then
+  elif [ "$EXIT_CODE" != 0 ] || [ "$INPUT_COMMENT" = always ]; then
     api --method POST "repos/$GITHUB_REPOSITORY/issues/$NUMBER/comments" -F "body=@$dir/comment.md" >/dev/null || refused
   fi
 }

@@ -17,7 +17,10 @@ main() {
   boolean summary "$INPUT_SUMMARY"
   boolean require-complete "$INPUT_REQUIRE_COMPLETE"
   boolean only-new "${INPUT_ONLY_NEW:-false}"
-  boolean comment "$INPUT_COMMENT"
+  case $INPUT_COMMENT in
+  always | failures | never | true | false) ;;
+  *) fail 2 "the input comment is \"$INPUT_COMMENT\", which is none of always, failures, never" ;;
+  esac
   [[ $INPUT_SUMMARY_SIZE =~ ^([1-9][0-9]{0,3})?$ ]] || fail 2 "the input summary-size is \"$INPUT_SUMMARY_SIZE\", which is no number of KiB"
   case $INPUT_ANNOTATIONS in
   auto | true | false) ;;
@@ -158,7 +161,8 @@ reported() {
 # comment writes what a comment says, which holds 65536 characters. The lines
 # come from the report, so what is not in the repository has none.
 comment() {
-  [ "$INPUT_COMMENT" = true ] && [ -f "$dir/report.json" ] || return 0
+  case $INPUT_COMMENT in never | false) return 0 ;; esac
+  [ -f "$dir/report.json" ] || return 0
   if quoted preadmit convert "$dir/report.json" "--output=markdown=$dir/comment.md" --markdown-limit=60000 ${link:+"$link"}; then
     output comment "$dir/comment.md"
   else

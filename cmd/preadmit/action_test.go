@@ -393,7 +393,7 @@ func testActionInputs(t *testing.T, s *shop) {
 		{"config", "nothing.yaml", outputsOf{"exit-code": "2"}, "nothing.yaml: no such file"},
 		{"summary-size", "64KiB", outputsOf{"exit-code": "2"}, "no number of KiB"},
 		{"summary-size", "9", outputsOf{"exit-code": "2"}, "is not from 32768"},
-		{"comment", "yes", outputsOf{"exit-code": "2"}, "neither true nor false"},
+		{"comment", "yes", outputsOf{"exit-code": "2"}, "none of always, failures, never"},
 		{"with", "policies/replicas.yaml", outputsOf{"exit-code": "1", "denied": "1"}, ""},
 	} {
 		t.Run(test.name+" "+test.value, func(t *testing.T) {

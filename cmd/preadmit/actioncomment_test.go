@@ -25,7 +25,7 @@ for a; do case $a in body=@*) cp "${a#body=@}" `+body+`;; esac; done
 		t.Helper()
 		os.Remove(log)
 		os.Remove(body)
-		c := newActionCase(t, s).event("pull_request", head, "").checkout(newestMerge, "--depth=2").input("comment", "true").input("sarif", "false")
+		c := newActionCase(t, s).event("pull_request", head, "").checkout(newestMerge, "--depth=2").input("comment", "failures").input("sarif", "false")
 		c.job.Path = bin + string(os.PathListSeparator) + c.job.Path
 		code := "1"
 		if set != nil {
@@ -50,6 +50,7 @@ for a; do case $a in body=@*) cp "${a#body=@}" `+body+`;; esac; done
 		body           bool
 	}{
 		{"nothing to say", "acme/shop", "", never, false, "issues/7/comments?per_page=100", false},
+		{"nothing to say, but always", "acme/shop", "", func(c *actionCase) { c.input("fail-on", "never").input("comment", "always") }, false, "--method POST repos/acme/shop/issues/7/comments ", true},
 		{"made", "acme/shop", "", nil, false, "--method POST repos/acme/shop/issues/7/comments ", true},
 		{"replaced", "acme/shop", "42\n43\n", nil, false, "--method PATCH repos/acme/shop/issues/comments/42 ", true},
 		{"replaced when all is well", "acme/shop", "42\n", never, false, "--method PATCH repos/acme/shop/issues/comments/42 ", true},

@@ -84,7 +84,7 @@ found, or one that can't be read.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
+	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text, json or junit")
 	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable)")
 	f.StringArrayVar(&o.data, "data", nil, "data of these modules: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringVar(&o.store, "store", "", "read fetched content also from `DIR`, filled by preadmit fetch --store or an OCI image layout")

@@ -22,6 +22,7 @@ type Results struct {
 var Formats = report.FormatList[Results]{
 	{Name: "text", Doc: "for people: a line for each case", Write: writeText},
 	{Name: "json", Doc: "for programs: everything", Write: func(w io.Writer, r Results, _ report.Options) error { return report.WriteValue(w, r.Report) }},
+	{Name: "junit", Doc: "for CI systems: JUnit XML", Write: writeJUnit},
 }
 
 func writeText(w io.Writer, r Results, o report.Options) error {
@@ -80,6 +81,24 @@ func (p *printer) testCase(c *policytest.Case) {
 	if !bad && p.Quiet {
 		return
 	}
+	p.line("  %-7s line %d: %s", p.word(c), c.Line, title(c)+verdictOn(c))
+	if c.Reason != "" && (bad || p.Verbose) {
+		p.line("          %s", c.Reason)
+	}
+	if c.Vacuous {
+		p.line("          %s", vacuous)
+	}
+	if bad || p.Verbose {
+		for _, n := range c.Notes {
+			p.line("          note: %s", n)
+		}
+	}
+}
+
+const vacuous = "no rule of the policy ran on it, so this says nothing"
+
+// title names a case: its name in the suite, the rule and the object.
+func title(c *policytest.Case) string {
 	rule := c.Policy
 	if c.Rule != "" && c.Rule != c.Policy {
 		rule += "/" + c.Rule
@@ -90,18 +109,7 @@ func (p *printer) testCase(c *policytest.Case) {
 	if s := subject(c); s != "" {
 		rule += ": " + s
 	}
-	p.line("  %-7s line %d: %s", p.word(c), c.Line, rule+verdictOn(c))
-	if c.Reason != "" && (bad || p.Verbose) {
-		p.line("          %s", c.Reason)
-	}
-	if c.Vacuous {
-		p.line("          no rule of the policy ran on it, so this says nothing")
-	}
-	if bad || p.Verbose {
-		for _, n := range c.Notes {
-			p.line("          note: %s", n)
-		}
-	}
+	return rule
 }
 
 func (p *printer) word(c *policytest.Case) string {
