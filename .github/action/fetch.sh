@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Brings what .preadmit/lock.yaml names and the checkout does not hold, so that the
 # check, which opens no connection, can render it: fetch.sh plan, and then
-# fetch.sh bring.
+# fetch.sh bring. With the input fetch "new" it also brings what the change needs and
+# does not lock.
 #
 # Outputs of plan: exit-code (of a failure), store (a directory), key (of the
 # cache). Outputs of bring: exit-code (of a failure), save.
@@ -10,15 +11,15 @@
 plan() {
   local lock
   case $INPUT_FETCH in
-  auto | locked | false) ;;
-  *) fail 2 "the input fetch is \"$INPUT_FETCH\", which is none of auto, locked, false" ;;
+  auto | locked | new | false) ;;
+  *) fail 2 "the input fetch is \"$INPUT_FETCH\", which is none of auto, locked, new, false" ;;
   esac
   boolean cache "$INPUT_CACHE"
   CDPATH='' cd -- "${INPUT_WORKING_DIRECTORY:-.}" 2>/dev/null || fail 2 'the input working-directory names no directory'
   [ "$INPUT_FETCH" != false ] || return 0
   lock=$(root)/.preadmit/lock.yaml
   if [ ! -f "$lock" ]; then
-    [ "$INPUT_FETCH" = auto ] || fail 2 'the input fetch is "locked", and there is no .preadmit/lock.yaml: preadmit fetch writes it'
+    [ "$INPUT_FETCH" = auto ] || fail 2 "the input fetch is \"$INPUT_FETCH\", and there is no .preadmit/lock.yaml: preadmit fetch writes it"
     return 0
   fi
   if pulled && [ -z "$BASE" ]; then
@@ -37,6 +38,7 @@ bring() {
   [ -z "$BASE" ] || args+=("--base=$BASE")
   before=$(held)
   quoted fetch || code=$?
+  [ "$INPUT_FETCH" != new ] || [ "$code" = 2 ] || unlocked || code=$?
   case $code in
   0) ;;
   3) warning 'Some of what .preadmit/lock.yaml names could not be fetched. What needs it is not rendered, which the check reports.' ;;
@@ -44,6 +46,23 @@ bring() {
   esac
   after=$(held)
   [ -z "$KEY" ] || [ "$before" = "$after" ] || output save true
+}
+
+# unlocked brings what the lock lacks, and locks it for this run only. The base says which
+# hosts are asked.
+unlocked() {
+  local code=0 lock dir
+  lock=$(root)/.preadmit/lock.yaml
+  dir=$(temporary)
+  cp -- "$lock" "$dir/lock.yaml"
+  args=(fetch "--store=$STORE")
+  [ -z "$BASE" ] || args+=("--base=$BASE")
+  quoted fetch || code=$?
+  if ! cmp -s -- "$dir/lock.yaml" "$lock"; then
+    notice 'The change needs sources that .preadmit/lock.yaml does not name. They are fetched for this check. To lock them, run preadmit fetch and commit the file.'
+    quoted diff -- "$dir/lock.yaml" "$lock" || true
+  fi
+  return "$code"
 }
 
 held() { find "$STORE" -type f 2>/dev/null | wc -l | tr -d ' '; }

@@ -61,6 +61,24 @@ func testActionFetch(t *testing.T, _ *shop) {
 	if outputs, _ = run(func(c *actionCase) { c.input("fetch", "maybe") }); outputs["exit-code"] != "2" {
 		t.Errorf("fetch: maybe: %v", outputs)
 	}
+	// A bot raises the version and locks nothing.
+	d.chart("web", "1.2.0", standIn(t, "web", "1.2.0"))
+	writeFiles(t, repo, map[string]string{"apps/web.yaml": fluxRelease("web", d.URL+"/charts", "1.2.0") + "  values: {privileged: true}\n"})
+	s.main, s.change = s.change, commitAll(t, repo, "next version")
+	s.merge = s.change
+	if outputs, log = run(func(*actionCase) {}); outputs["exit-code"] != "3" || outputs["undecided"] == "0" {
+		t.Errorf("not locked: %v\n%s", outputs, log)
+	}
+	outputs, log = run(func(c *actionCase) { c.input("fetch", "new").input("only-new", "true") })
+	if outputs["exit-code"] != "0" || outputs["unchanged"] != "2" || outputs["undecided"] != "0" || !strings.Contains(log, "::notice") || !strings.Contains(log, "digest: sha256:") {
+		t.Errorf("fetch: new: %v\n%s", outputs, log)
+	}
+	writeFiles(t, repo, map[string]string{"apps/web.yaml": fluxRelease("web", "https://elsewhere.example/charts", "1.2.0")})
+	s.main, s.change = s.change, commitAll(t, repo, "another host")
+	s.merge = s.change
+	if outputs, log = run(func(c *actionCase) { c.input("fetch", "new") }); outputs["exit-code"] != "3" || !strings.Contains(log, "elsewhere.example is not") {
+		t.Errorf("another host: %v\n%s", outputs, log)
+	}
 	rendertest.OK(t, os.RemoveAll(filepath.Join(repo, ".preadmit")))
 	s.change = commitAll(t, repo, "no lock")
 	if outputs, log = run(func(c *actionCase) { c.input("fetch", "locked") }); outputs["exit-code"] != "2" || !strings.Contains(log, "preadmit fetch writes it") {
