@@ -196,7 +196,7 @@ func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []
 			c.undecide(&e.Results[i], req.Subject())
 		}
 		no := slices.IndexFunc(own, func(o Explanation) bool {
-			return o.Engine == e.Engine && o.Origin == e.Origin && len(o.Results) == 0 && o.ofOtherKind()
+			return o.Engine == e.Engine && o.Origin == e.Origin && len(o.Results) == 0 && (o.Matches == "" || o.ofOtherKind())
 		})
 		if len(e.Results) == 0 && (no < 0 || e.ofOtherKind()) {
 			continue
