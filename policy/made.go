@@ -121,14 +121,29 @@ func (r *Request) templates() (all []maker) {
 // A Made is an object that a controller creates of another one, and how often it does so.
 type Made struct {
 	Object *render.Object
-	Name   string // of the template, unique in a namespace
+	Source any    // identifies the other object and the template in it
+	Name   string // the same by name; "" if the other object has none
 	Count  int    // 1 if it depends on the cluster, as that of the pods of a DaemonSet does
 	Field  string // pointer of Count in the other object; "" if it has none
 	Lasts  bool   // the object stays, unlike the pods of a Job
 }
 
-// MakerKinds returns the kinds of which controllers create pods, sorted.
-func MakerKinds() []schema.GroupKind { return slices.SortedFunc(maps.Keys(makers), compareGroupKinds) }
+// A madeSource is a template of pods or claims in an object.
+type madeSource struct {
+	of *render.Object
+	at string
+}
+
+// MakerKinds returns the kinds of which controllers create pods or claims, sorted.
+func MakerKinds() []schema.GroupKind {
+	return slices.SortedFunc(maps.Keys(makers), compareGroupKinds)
+}
+
+// IsMaker reports whether controllers create pods of objects of a kind.
+func IsMaker(kind schema.GroupKind) bool {
+	_, ok := makers[kind]
+	return ok
+}
 
 // MadeOf returns the objects of a kind, pods or claims, that controllers create of an object. held is that object as the
 // API server holds it.
@@ -144,19 +159,24 @@ func MadeOf(o *render.Object, held map[string]any, kind schema.GroupVersionKind)
 
 // Made describes the object of a request by a controller.
 func (r *Request) Made() Made {
-	maker := r.Maker
-	at, _ := strings.CutSuffix(makers[maker.Kind.GroupKind()].template, "/template")
-	m := Made{Object: r.Object, Name: path.Join(maker.Kind.GroupKind().String(), maker.Subject().GetName(), r.by.template), Count: 1, Lasts: true}
+	maker, kind := r.Maker, r.Maker.Kind.GroupKind()
+	m := Made{Object: r.Object, Source: madeSource{maker.Subject(), r.by.template}, Count: 1, Lasts: makers[kind].controller != "job-controller"}
+	if name := maker.Subject().GetName(); name != "" {
+		m.Name = path.Join(kind.String(), name, r.by.template)
+	}
+	at, _ := strings.CutSuffix(makers[kind].template, "/template")
 	for _, field := range []string{"/replicas", "/parallelism", "/completions"} { // a Job has at most as many pods as completions
 		v, ok := render.Lookup(maker.Admitted, at+field)
 		if n, err := strconv.Atoi(fmt.Sprint(v)); ok && err == nil && (m.Field == "" || n < m.Count) {
 			m.Count, m.Field = n, at+field
 		}
 	}
-	if by := makers[maker.Kind.GroupKind()].controller; by == "job-controller" {
-		m.Lasts = false
-	} else if policy, _ := render.Lookup(maker.Admitted, "/spec/restartPolicy"); maker.Kind == PodKind {
-		m.Lasts = policy == "Always"
+	if kind == PodKind.GroupKind() {
+		always, _ := render.Lookup(maker.Admitted, "/spec/restartPolicy")
+		m.Lasts = always == "Always"
+	}
+	if held, _ := render.Lookup(maker.Admitted, "/spec/suspend"); held == true {
+		m.Count, m.Field = 0, ""
 	}
 	return m
 }

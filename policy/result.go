@@ -116,7 +116,7 @@ type Result struct {
 	Fields       []string        `json:"fields"`  // JSON pointers, the most specific first; set by the engine
 	Literals     []string        `json:"-"`       // texts that the rule found or expected in the fields; set by the engine
 	OfKeys       bool            `json:"-"`       // the keys of Fields are at fault, not the values; set by the engine
-	AsWritten    bool            `json:"-"`       // Fields refer to the object before mutators, or to that of which a controller creates this one; set by the engine
+	AsWritten    bool            `json:"-"`       // Fields refer to the object before mutators, or to the workload of a created object; set by the engine
 	Origins      []render.Origin `json:"origins"` // set by the chain, from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`
 	Assumed      []string        `json:"assumed"`

@@ -113,7 +113,11 @@ func (m *model) written(msg writtenMsg) tea.Cmd {
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	if msg.String() == "ctrl+z" {
-		return tea.Suspend
+		if suspends() {
+			return tea.Suspend
+		}
+		m.say("no shell is there to continue it")
+		return nil
 	}
 	a := m.keys.actions[msg.String()]
 	if m.layout.tooSmall {

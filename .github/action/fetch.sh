@@ -38,25 +38,31 @@ bring() {
   [ -z "$BASE" ] || args+=("--base=$BASE")
   before=$(held)
   quoted fetch || code=$?
-  [ "$INPUT_FETCH" != new ] || [ "$code" = 2 ] || unlocked || code=$?
+  if [ "$INPUT_FETCH" = new ] && [ "$code" != 2 ]; then
+    if [ -n "$BASE" ]; then
+      unlocked || code=$?
+    else
+      notice 'Only what the lock names is fetched: without a base the change would say itself which hosts are asked.'
+    fi
+  fi
   case $code in
   0) ;;
   3) warning 'Some of what .preadmit/lock.yaml names could not be fetched. What needs it is not rendered, which the check reports.' ;;
   *) fail "$code" 'Nothing could be fetched: the lock or the configuration is wrong, as the log says.' ;;
   esac
   after=$(held)
-  [ -z "$KEY" ] || [ "$before" = "$after" ] || output save true
+  # Of a restored cache the key is taken.
+  [ -z "$KEY" ] || [ "$before" != 0 ] || [ "$after" = 0 ] || output save true
 }
 
 # unlocked brings what the lock lacks, and locks it for this run only. The base says which
-# hosts are asked.
+# hosts are asked. It runs where set -e does not hold.
 unlocked() {
   local code=0 lock dir
   lock=$(root)/.preadmit/lock.yaml
-  dir=$(temporary)
-  cp -- "$lock" "$dir/lock.yaml"
-  args=(fetch "--store=$STORE")
-  [ -z "$BASE" ] || args+=("--base=$BASE")
+  dir=$(temporary) && cp -- "$lock" "$dir/lock.yaml" || return 3
+  args=(fetch --keep "--store=$STORE" "--base=$BASE")
+  [ -z "$INPUT_CONFIG" ] || args+=("--config=$INPUT_CONFIG")
   quoted fetch || code=$?
   if ! cmp -s -- "$dir/lock.yaml" "$lock"; then
     notice 'The change needs sources that .preadmit/lock.yaml does not name. They are fetched for this check. To lock them, run preadmit fetch and commit the file.'

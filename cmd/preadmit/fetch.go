@@ -64,7 +64,7 @@ fetched, or differs from the lock; everything else is kept.`,
 // fetchOptions are the flags of fetch.
 type fetchOptions struct {
 	checkOptions
-	locked, checkOnly, dryRun, git bool
+	locked, checkOnly, dryRun, git, keep bool
 	update                         string
 	format                         string
 
@@ -83,6 +83,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock is incomplete or has entries that nothing needs")
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
+	own.BoolVar(&o.keep, "keep", false, "keep in the lock what nothing needs")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
 	own.StringVar(&o.Base, "base", "", "ask only hosts that the configuration (fetch.hosts) or the lock names at git revision `REV`; with --locked, also fetch what is locked there")
 	o.own = own
@@ -181,7 +182,7 @@ func (o *fetchOptions) newFetch(t *load.Tree, args []string, stdout, stderr io.W
 	f := &download.Fetch{
 		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
 		Whole:  t.HoldsAll(args) && !slices.ContainsFunc(o.discovery, narrows),
-		Locked: o.locked, Git: o.git, Update: o.update, Header: evaluate.SchemaLine("lock"),
+		Locked: o.locked, Keep: o.keep, Git: o.git, Update: o.update, Header: evaluate.SchemaLine("lock"),
 		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: report.Plain,
 		Say: func(parts ...string) {
 			if !o.quiet {

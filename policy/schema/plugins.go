@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +27,12 @@ func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
 	quotas := len(c.List(schema.GroupKind{Kind: "ResourceQuota"})) > 0
 	on := func(disabled []string) *Kinds {
-		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, counts: make(map[schema.GroupKind]map[quotaGroup][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins)}
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, bare: cmp.Or(k.bare, k), cluster: c, limits: limits, quotas: quotas, disabled: disabled, counts: make(map[schema.GroupKind]map[quotaGroup][]apiserver.Listed), made: make(map[*render.Unit]*apiserver.Plugins), shared: make(map[*render.Object]runtime.Object)}
 	}
 	created := on(disabled)
 	created.claimed = sync.OnceValue(created.claimedBy)
-	created.least = sync.OnceValue(created.scaledBy)
+	created.scaled = sync.OnceValues(created.scaledBy)
+	created.usage = apiserver.NewUsage(created.listed)
 	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
 	return created
 }
@@ -149,16 +151,16 @@ type quotaGroup struct {
 	namespace string
 }
 
-// listed returns the objects of a kind and a namespace that are known to be on the cluster of a unit, each once. With pods
-// and claims, they are also those that controllers create and that last.
-func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace string) []apiserver.Listed {
+// listed returns the objects of a kind and a namespace that are known to be on a cluster, each once: those of the tree and,
+// of pods and claims, also those that controllers create and keep. What --with gives is on the cluster nil.
+func (k *Kinds) listed(kind schema.GroupKind, on any, namespace string) []apiserver.Listed {
 	k.counting.Lock()
 	defer k.counting.Unlock()
 	if _, known := k.counts[kind]; !known {
 		places := make(map[quotaGroup][]apiserver.Listed)
 		names := make(map[quotaGroup]map[string]bool)
-		add := func(o *render.Object, l apiserver.Listed) {
-			at := quotaGroup{kind, k.on(o), o.EffectiveNamespace()}
+		add := func(of *render.Object, l apiserver.Listed) {
+			at := quotaGroup{kind, k.on(of), of.EffectiveNamespace()}
 			if names[at] == nil {
 				names[at] = make(map[string]bool)
 			}
@@ -166,52 +168,67 @@ func (k *Kinds) listed(kind schema.GroupKind, unit *render.Unit, namespace strin
 				return
 			}
 			names[at][l.Name] = true
-			if l.Object != nil {
+			if l.Object != nil && l.Count > 0 {
 				places[at] = append(places[at], l)
 			}
 		}
 		for _, o := range k.cluster.List(kind) {
-			l := apiserver.Listed{Source: o, Name: o.GetName(), Object: o.Unstructured, Count: 1}
-			if k.builtins[o.GroupVersionKind()] != nil {
-				l.Object = k.typed(o)
+			if !k.ofMaker(o) {
+				add(o, apiserver.Listed{Source: o, Name: o.GetName(), Object: k.admitted(o, o.EffectiveNamespace()), Count: 1})
 			}
-			if p, ok := l.Object.(*corev1.Pod); ok && p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-				l.Count = 0
-			}
-			add(o, l)
 		}
 		if kind == policy.PodKind.GroupKind() || kind == policy.ClaimKind.GroupKind() {
 			k.eachMade(kind.WithVersion("v1"), add)
 		}
 		k.counts[kind] = places
 	}
-	there, here := k.counts[kind][quotaGroup{kind, nil, namespace}], k.counts[kind][quotaGroup{kind, clusterOf(unit), namespace}]
-	return append(slices.DeleteFunc(slices.Clone(there), func(o apiserver.Listed) bool {
-		return slices.ContainsFunc(here, func(x apiserver.Listed) bool { return x.Name == o.Name })
-	}), here...)
+	return k.counts[kind][quotaGroup{kind, on, namespace}]
 }
 
-// eachMade calls add for the objects of a kind that controllers create of each object and that last.
+// admitted returns an object as the API server holds it after its plugins, or nil if it refuses the object or does not
+// count it, such as a pod that ends.
+func (k *Kinds) admitted(o *render.Object, namespace string) runtime.Object {
+	if k.builtins[o.GroupVersionKind()] == nil {
+		return o.Unstructured
+	}
+	_, typed, err := k.AdmitTyped(o, namespace)
+	if p, ok := typed.(*corev1.Pod); err != nil || ok && p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		return nil
+	}
+	object, _ := typed.(runtime.Object)
+	return object
+}
+
+// ofMaker reports whether a controller has created an object of another one that is known, as in a dump of a cluster.
+func (k *Kinds) ofMaker(o *render.Object) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		kind := policy.ParseGroupVersion(r.APIVersion).WithKind(r.Kind).GroupKind()
+		return r.Controller != nil && *r.Controller && (policy.IsMaker(kind) || kind == policy.PodKind.GroupKind()) && len(k.cluster.Named(kind, r.Name)) > 0
+	})
+}
+
+// eachMade calls add for the objects of a kind that controllers create of each object and keep.
 func (k *Kinds) eachMade(kind schema.GroupVersionKind, add func(*render.Object, apiserver.Listed)) {
-	for _, maker := range policy.MakerKinds() {
+	for _, maker := range append(policy.MakerKinds(), policy.PodKind.GroupKind()) {
 		for _, o := range k.cluster.List(maker) {
+			if k.ofMaker(o) {
+				continue
+			}
 			held, _, err := k.bare.AdmitTyped(o, o.EffectiveNamespace())
 			if err != nil {
 				continue
 			}
 			for _, m := range policy.MadeOf(o, held, kind) {
-				l := apiserver.Listed{Source: m.Name, Name: m.Name, Count: k.scaled(m.Count, o)}
-				if _, typed, err := k.AdmitTyped(m.Object, o.EffectiveNamespace()); err == nil && m.Lasts && l.Count > 0 {
-					l.Object, _ = typed.(runtime.Object)
+				if k.scale(&m, o); m.Lasts {
+					add(o, apiserver.Listed{Source: m.Source, Name: m.Name, Count: m.Count, Object: k.admitted(m.Object, o.EffectiveNamespace())})
 				}
-				add(o, l)
 			}
 		}
 	}
 }
 
-// scalers are the kinds whose controllers change how many pods a workload has, with the pointers of their target and of the
-// least number, and that number if it is not given. A VerticalPodAutoscaler changes how much its pods use.
+// scalers are the kinds whose controllers decide how many pods a workload has, with the pointers of their target and of
+// the least number, and that number where it is not given.
 var scalers = []struct {
 	kind      schema.GroupKind
 	of, least string
@@ -219,49 +236,95 @@ var scalers = []struct {
 }{
 	{schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}, "/spec/scaleTargetRef", "/spec/minReplicas", 1},
 	{schema.GroupKind{Group: "keda.sh", Kind: "ScaledObject"}, "/spec/scaleTargetRef", "/spec/minReplicaCount", 0},
-	{schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}, "/spec/targetRef", "", 0},
 }
 
-// A workload is the target of a scaler.
-type workload struct{ kind, namespace, name string }
+// resizer is the kind whose controller decides how much the pods of a workload use.
+var resizer = schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}
 
-// scaledBy returns the least number of pods of each workload that a scaler changes.
-func (k *Kinds) scaledBy() map[workload]int {
-	all := make(map[workload]int)
+// A workload is the target of a scaler on a cluster.
+type workload struct {
+	on                    any
+	kind, namespace, name string
+}
+
+// scaledBy returns the least number of pods of each workload that a scaler or resizer changes. What a resizer's pods use is
+// not known, so they do not count.
+func (k *Kinds) scaledBy() (least map[workload]int, resized map[workload]bool) {
+	target := func(o *render.Object, at string) workload {
+		of, _ := render.Lookup(o.Object, at)
+		target, _ := of.(map[string]any)
+		kind, _ := cmp.Or(target["kind"], any("Deployment")).(string) // the default of ScaledObjects
+		name, _ := target["name"].(string)
+		return workload{k.on(o), kind, o.EffectiveNamespace(), name}
+	}
+	least, resized = make(map[workload]int), make(map[workload]bool)
 	for _, s := range scalers {
 		for _, o := range k.cluster.List(s.kind) {
-			of, _ := render.Lookup(o.Object, s.of)
-			target, _ := of.(map[string]any)
-			kind, _ := cmp.Or(target["kind"], any("Deployment")).(string) // the default of ScaledObjects
-			name, _ := target["name"].(string)
-			least, ok := render.Lookup(o.Object, s.least)
-			n, err := strconv.Atoi(fmt.Sprint(least))
-			if !ok || err != nil {
+			given, _ := render.Lookup(o.Object, s.least)
+			n, err := strconv.Atoi(fmt.Sprint(given))
+			if err != nil {
 				n = s.otherwise
 			}
-			is := workload{kind, o.EffectiveNamespace(), name}
-			if was, ok := all[is]; !ok || n < was {
-				all[is] = n
-			}
+			least[target(o, s.of)] = n
 		}
 	}
-	return all
+	for _, o := range k.cluster.List(resizer) {
+		if mode, _ := render.Lookup(o.Object, "/spec/updatePolicy/updateMode"); mode != "Off" {
+			resized[target(o, "/spec/targetRef")] = true
+		}
+	}
+	return least, resized
 }
 
-// scaled returns how many objects a controller makes at least of a maker that asks for count of them.
-func (k *Kinds) scaled(count int, maker *render.Object) int {
-	if n, ok := k.least()[workload{maker.GetKind(), maker.EffectiveNamespace(), maker.GetName()}]; ok {
-		return min(count, n)
+// scale corrects how often a controller creates an object: by what scales the workload, and by the claims of a StatefulSet
+// that exist already.
+func (k *Kinds) scale(m *policy.Made, of *render.Object) {
+	is := workload{k.on(of), of.GetKind(), of.EffectiveNamespace(), of.GetName()}
+	given := is
+	given.on = nil
+	least, resized := k.scaled()
+	for _, w := range []workload{is, given} {
+		if n, ok := least[w]; ok && m.Count > 0 { // without replicas nothing is scaled
+			m.Count, m.Field = n, ""
+		}
+		if resized[w] && m.Object.GetKind() == "Pod" {
+			m.Count, m.Field = 0, ""
+		}
 	}
-	return count
+	name := m.Object.GetName()
+	at := strings.LastIndex(name, "-")
+	first, err := strconv.Atoi(name[at+1:])
+	if m.Object.GetKind() != "PersistentVolumeClaim" || of.GetKind() != "StatefulSet" || err != nil {
+		return
+	}
+	exists := func(i int) bool {
+		return slices.ContainsFunc(k.cluster.Named(policy.ClaimKind.GroupKind(), name[:at+1]+strconv.Itoa(i)), func(c *render.Object) bool {
+			return c.EffectiveNamespace() == is.namespace && (k.on(c) == is.on || k.on(c) == nil)
+		})
+	}
+	existing := 0
+	for i := range min(m.Count, maxClaims) {
+		if exists(first + i) {
+			existing++
+		}
+	}
+	m.Count -= existing
 }
+
+// maxClaims limits the claims of a StatefulSet that are looked up.
+const maxClaims = 1000
 
 func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 	var objects []runtime.Object
 	sure := make(map[[3]string]bool)
 	for _, kind := range apiserver.PluginKinds() {
 		for _, o := range nearest(k.cluster.List(kind), unit) {
-			if typed := k.typed(o); typed != nil {
+			typed, known := k.shared[o]
+			if !known {
+				typed = k.typed(o)
+				k.shared[o] = typed
+			}
+			if typed != nil {
 				objects = append(objects, typed)
 				namespace := ""
 				if m, ok := typed.(metav1.Object); ok {
@@ -278,9 +341,7 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 			return account
 		}
 		return nil
-	}, func(kind, namespace, name string) bool { return sure[[3]string{kind, namespace, name}] }, func(kind schema.GroupKind, namespace string) []apiserver.Listed {
-		return k.listed(kind, unit, namespace)
-	})
+	}, func(kind, namespace, name string) bool { return sure[[3]string{kind, namespace, name}] }, k.usage, clusterOf(unit))
 }
 
 // typed returns an object as the API server stores it without plugins, or nil if it refuses the object.
@@ -316,7 +377,7 @@ func (k *Kinds) counted(req *policy.Request) (results []policy.Result) {
 	if !k.quotas || req.Operation != policy.Create || req.Resource.Guessed {
 		return nil
 	}
-	r := apiserver.Request{Kind: req.Kind, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Object: req.Object.Unstructured, Source: req.Object}
+	r := apiserver.Request{Kind: req.Kind, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Object: req.Object.Unstructured, Source: req.Object, Name: req.Name, Count: 1}
 	for _, c := range k.plugins(req.Kind.Kind, req.Object.Unit).Count(r) {
 		r := result(req.Kind, ruleForbidden, policy.Fail)
 		r.Fields, r.Reason, r.Message = []string{"/metadata/name"}, "Forbidden", c.Field+": "+c.Message

@@ -30,6 +30,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -60,12 +61,14 @@ type Kinds struct {
 	quotas   bool     // there are ResourceQuotas among them
 	disabled []string // plugins that do not run
 	claimed  func() map[claim][]*corev1.Service
-	least    func() map[workload]int
+	scaled   func() (least map[workload]int, resized map[workload]bool)
+	usage    *apiserver.Usage
 	counting sync.Mutex // guards counts
 	counts   map[schema.GroupKind]map[quotaGroup][]apiserver.Listed
 	updates  *Kinds // the same, with only the plugins that run on updates; nil if there are no plugins
 	mu       sync.Mutex
 	made     map[*render.Unit]*apiserver.Plugins
+	shared   map[*render.Object]runtime.Object // the objects that plugins of all units look up; mu guards both
 }
 
 var _ policy.Kinds = (*Kinds)(nil)

@@ -206,7 +206,7 @@ type fault struct {
 	rule, message string
 	fields        []string
 	warns, plugin bool
-	ofMaker       bool // the fields are those of the object of which a controller creates this one
+	ofMaker       bool // the fields are those of the workload of the created object
 	assumed       []string
 }
 
@@ -215,11 +215,12 @@ func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, erro
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.gvk.Kind, req.Subject().Unit), Others: kinds.others(req.Subject()), Source: req.Subject()}
+	r := apiserver.Request{Kind: k.gvk, Resource: req.Resource.GroupResource(), Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: kinds.plugins(k.gvk.Kind, req.Subject().Unit), Others: kinds.others(req.Subject()), Source: req.Subject(), Name: req.Name, Count: 1}
 	var made policy.Made
 	if req.Maker != nil && kinds.quotas {
 		made = req.Made()
-		r.Source, r.Count = made.Name, kinds.scaled(made.Count, req.Maker.Subject())
+		kinds.scale(&made, req.Maker.Subject())
+		r.Source, r.Name, r.Count = made.Source, made.Name, made.Count
 	}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
@@ -250,7 +251,7 @@ func (k *kindValidator) faults(req *policy.Request, kinds *Kinds) ([]fault, erro
 		if f.fields, f.message = at.place(c); c.Assumed != "" {
 			f.assumed = []string{c.Assumed}
 		}
-		if c.Several {
+		if c.Several && made.Field != "" {
 			f.fields, f.ofMaker = []string{made.Field}, true
 		}
 		if c.Changed {

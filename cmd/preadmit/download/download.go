@@ -56,6 +56,7 @@ type Fetch struct {
 	Whole     bool     // Graph covers the whole repository
 
 	Locked bool   // fetch only what the lock names, and do not change the lock
+	Keep   bool   // keep entries of the lock that nothing needs
 	Git    bool   // clone with the git program
 	Update string // resolve again the versions of Remotes whose name contains this; "*" is all
 	Header string // the first line of a lock that is written
@@ -160,7 +161,7 @@ func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	if len(f.failed) == 0 {
+	if len(f.failed) == 0 && !f.Keep {
 		if err := f.prune(needs); err != nil {
 			return 0, err
 		}

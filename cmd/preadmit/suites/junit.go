@@ -2,6 +2,7 @@ package suites
 
 import (
 	"encoding/xml"
+	"fmt"
 	"io"
 	"strings"
 
@@ -76,7 +77,7 @@ func writeJUnit(w io.Writer, r Results, _ report.Options) error {
 }
 
 func junitOf(c *policytest.Case, file string, strict bool) junitCase {
-	x := junitCase{Class: file, Name: title(c)}
+	x := junitCase{Class: file, Name: fmt.Sprintf("line %d: %s", c.Line, title(c))}
 	m := &junitMessage{Message: strings.TrimPrefix(verdictOn(c), ": "), Text: report.Plain(c.Reason)}
 	switch {
 	case c.OK && !c.Vacuous:

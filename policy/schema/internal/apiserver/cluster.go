@@ -129,9 +129,9 @@ const minNodePort, maxNodePort = 30000, 32767
 
 // allocated returns the causes for which the allocators of addresses and ports refuse a Service (initNodePorts and
 // updateNodePorts in pkg/registry/core/service/storage/alloc.go): those that do not depend on the cluster, and what
-// another Service has. The server asks about others only if the Service is valid otherwise. old is nil on creation; what it has is not allocated
-// again. Which of two new Services is created first is not known.
-func allocated(object, old runtime.Object, others []*corev1.Service, valid bool) []Cause {
+// another Service has. The server asks about others only if the Service is valid otherwise. old is nil on creation; what
+// it has is not allocated again. Which of two new Services is created first is not known.
+func allocated(object, old runtime.Object, health healthPorts, others []*corev1.Service, valid bool) []Cause {
 	s, ok := object.(*core.Service)
 	if !ok {
 		return nil
@@ -143,6 +143,26 @@ func allocated(object, old runtime.Object, others []*corev1.Service, valid bool)
 		all = append(all, causeOf(e))
 	}
 	own, ofPort := make(map[int32]bool), make(map[int32]int32)
+	had := func(n int32) bool { // an update releases what the Service had at its end
+		return was != nil && slices.ContainsFunc(was.Spec.Ports, func(o core.ServicePort) bool { return o.NodePort == n })
+	}
+	allocatePort := func(at *field.Path, n int32, text string) {
+		if n < minNodePort || n > maxNodePort {
+			c := causeOf(field.Invalid(at, n, fmt.Sprintf("%sprovided port is not in the valid range. The range of valid ports is %d-%d", text, minNodePort, maxNodePort)))
+			c.Warns, c.Assumed = true, "the API server runs with its default --service-node-port-range"
+			all = append(all, c)
+		}
+		switch refusal := field.Invalid(at, n, text+"provided port is already allocated"); {
+		case !valid:
+		case own[n] || n == health.was || had(n):
+			all = append(all, causeOf(refusal))
+		default:
+			all = append(all, taken(refusal, others, func(o *corev1.Service) bool {
+				return o.Spec.HealthCheckNodePort == n || slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == n })
+			})...)
+		}
+		own[n] = true
+	}
 	for i, p := range s.Spec.Ports {
 		n := p.NodePort
 		if was == nil && ofPort[p.Port] == 0 { // ports of one number, such as of TCP and UDP, share the first node port
@@ -150,34 +170,14 @@ func allocated(object, old runtime.Object, others []*corev1.Service, valid bool)
 				n = s.Spec.Ports[first].NodePort
 			}
 		}
-		if n == 0 || n == ofPort[p.Port] || was != nil && (own[n] || slices.ContainsFunc(was.Spec.Ports, func(o core.ServicePort) bool { return o.NodePort == n })) {
+		if n == 0 || n == ofPort[p.Port] || was != nil && (own[n] || had(n)) {
 			continue
 		}
-		at := spec.Child("ports").Index(i).Child("nodePort")
-		if n < minNodePort || n > maxNodePort {
-			text := fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", minNodePort, maxNodePort)
-			c := causeOf(field.Invalid(at, n, text))
-			c.Warns, c.Assumed = true, "the API server runs with its default --service-node-port-range"
-			all = append(all, c)
-		}
-		switch refusal := field.Invalid(at, n, "provided port is already allocated"); {
-		case !valid:
-		case own[n] || was != nil && n == givenHealthPort(was):
-			all = append(all, causeOf(refusal))
-		default:
-			all = append(all, taken(refusal, others, func(o *corev1.Service) bool {
-				return hasNodePort(o, n)
-			})...)
-		}
-		own[n], ofPort[p.Port] = true, n
+		allocatePort(spec.Child("ports").Index(i).Child("nodePort"), n, "")
+		ofPort[p.Port] = n
 	}
-	if n := givenHealthPort(s); valid && n != 0 && (was == nil || !service.NeedsHealthCheck(was)) {
-		refusal := field.Invalid(spec.Child("healthCheckNodePort"), n, fmt.Sprintf("failed to allocate requested HealthCheck NodePort %d: provided port is already allocated", n))
-		if own[n] || was != nil && slices.ContainsFunc(was.Spec.Ports, func(p core.ServicePort) bool { return p.NodePort == n }) { // an update releases ports at its end
-			all = append(all, causeOf(refusal))
-		} else {
-			all = append(all, taken(refusal, others, func(o *corev1.Service) bool { return hasNodePort(o, n) })...)
-		}
+	if n := health.now; n != 0 && (was == nil || !service.NeedsHealthCheck(was)) {
+		allocatePort(spec.Child("healthCheckNodePort"), n, fmt.Sprintf("failed to allocate requested HealthCheck NodePort %d: ", n))
 	}
 	for _, ip := range s.Spec.ClusterIPs {
 		if valid && ip != core.ClusterIPNone && (was == nil || !slices.Contains(was.Spec.ClusterIPs, ip)) {
@@ -190,18 +190,15 @@ func allocated(object, old runtime.Object, others []*corev1.Service, valid bool)
 	return all
 }
 
-// givenHealthPort returns the node port for health checks that a Service asks for, or 0. The two ports that complete may
-// set count as not asked for.
-func givenHealthPort(s *core.Service) int32 {
-	if n := s.Spec.HealthCheckNodePort; service.NeedsHealthCheck(s) && n != lowest.port && n != highest.port {
-		return n
+// healthPorts are the node ports for health checks that a Service and the one before an update ask for, or 0.
+type healthPorts struct{ now, was int32 }
+
+// healthPort returns the node port for health checks that an object asks for. complete may set another one later.
+func healthPort(object runtime.Object) int32 {
+	if s, ok := object.(*core.Service); ok && service.NeedsHealthCheck(s) {
+		return s.Spec.HealthCheckNodePort
 	}
 	return 0
-}
-
-// hasNodePort reports whether a Service asks for a node port, also for health checks.
-func hasNodePort(s *corev1.Service, n int32) bool {
-	return s.Spec.HealthCheckNodePort == n || slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == n })
 }
 
 const createdFirst = "the other one is created first"

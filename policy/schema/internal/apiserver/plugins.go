@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -55,9 +54,8 @@ type Plugins struct {
 	account          func(namespace, name string) *corev1.ServiceAccount
 	disabled         []string // names of plugins that the server does not run
 	sure             func(kind, namespace, name string) bool
-	listed           func(kind schema.GroupKind, namespace string) []Listed
-	mu               sync.Mutex // guards usages
-	usages           map[quotaKey]quotaUsage
+	usage            *Usage
+	cluster          any // identifies the cluster for usage
 }
 
 // PluginNames returns the names of the plugins, as in the server's flag --disable-admission-plugins.
@@ -90,20 +88,20 @@ func PluginKinds() []schema.GroupKind {
 // A Listed is an object of the cluster in version v1.
 type Listed struct {
 	Source any    // identifies it
-	Name   string // "" if the server chooses it
+	Name   string // the same by name; "" if it has none
 	Object runtime.Object
 	Count  int // how many there are
 }
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known. sure reports whether one of the objects is known to be on the cluster. listed returns all such
-// objects of a kind and a namespace. Plugins whose names are disabled do nothing.
-func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, sure func(kind, namespace, name string) bool, listed func(kind schema.GroupKind, namespace string) []Listed) *Plugins {
+// if it is not known. sure reports whether one of the objects is known to be on the cluster, which usage
+// knows by cluster. Plugins whose names are disabled do nothing.
+func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, sure func(kind, namespace, name string) bool, usage *Usage, cluster any) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),
 		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account, disabled: disabled,
-		sure: sure, listed: listed, usages: make(map[quotaKey]quotaUsage),
+		sure: sure, usage: usage, cluster: cluster,
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
 	for _, c := range systemclasses.SystemPriorityClasses() {
@@ -119,7 +117,9 @@ func NewPlugins(objects []runtime.Object, disabled []string, complete func(schem
 			}
 		case *corev1.ResourceQuota:
 			if p.runs("ResourceQuota") {
-				o.Status.Hard = o.Spec.Hard // as its controller does
+				if o.Status.Hard == nil && o.Spec.Hard != nil { // else it is in use already
+					o.Status.Hard = o.Spec.Hard // as its controller does
+				}
 				p.quotas = append(p.quotas, o)
 			}
 		case *schedulingv1.PriorityClass:

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -73,8 +73,8 @@ func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) 
 			continue
 		}
 		used := corev1.ResourceList{}
-		if len(more) > 0 && p.sure("ResourceQuota", q.Namespace, q.Name) {
-			used = p.used(e, r, q)
+		if len(more) > 0 && r.Count > 0 && p.sure("ResourceQuota", q.Namespace, q.Name) {
+			used = p.usage.used(e, r, q, p.cluster)
 		}
 		asked, count := quota.Mask(more, quota.ResourceNames(q.Status.Hard)), max(r.Count, 1)
 		fits := func(n int) (bool, []corev1.ResourceName) {
@@ -104,51 +104,106 @@ func (p *Plugins) quota(r Request, object, old runtime.Object) (causes []Cause) 
 	return causes
 }
 
-// used returns what the other objects of the request's kind in the tree use of a quota.
-func (p *Plugins) used(e quota.Evaluator, r Request, q *corev1.ResourceQuota) corev1.ResourceList {
-	uses := func(o Listed) corev1.ResourceList {
-		if matches, err := e.Matches(q, o.Object); err != nil || !matches {
-			return nil
-		}
-		usage, err := e.Usage(o.Object)
-		if err != nil {
-			return nil
-		}
-		return times(usage, o.Count)
+// Usage knows what the objects of clusters use of ResourceQuotas. It is safe for concurrent use.
+type Usage struct {
+	listed func(kind schema.GroupKind, cluster any, namespace string) []Listed
+	mu     sync.Mutex // guards what follows
+	groups map[quotaGroup]*groupUsage
+	sums   map[quotaSum]corev1.ResourceList
+}
+
+// NewUsage returns the Usage of the objects that listed returns: those of a kind and a namespace on a cluster. Those on the
+// cluster nil are on each.
+func NewUsage(listed func(kind schema.GroupKind, cluster any, namespace string) []Listed) *Usage {
+	return &Usage{listed: listed, groups: make(map[quotaGroup]*groupUsage), sums: make(map[quotaSum]corev1.ResourceList)}
+}
+
+type quotaGroup struct {
+	kind      schema.GroupKind
+	cluster   any
+	namespace string
+}
+
+// A quotaSum is what the objects of a group use together of a quota.
+type quotaSum struct {
+	quotaGroup
+	of *corev1.ResourceQuota
+}
+
+// A groupUsage has the objects of a group, each with what it uses of any quota.
+type groupUsage struct {
+	all  []usedBy
+	find map[any]*usedBy // by source and by name
+}
+
+type usedBy struct {
+	Listed
+	usage corev1.ResourceList // of all Count
+}
+
+func (u *Usage) group(e quota.Evaluator, at quotaGroup) *groupUsage {
+	g := u.groups[at]
+	if g != nil {
+		return g
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := quotaKey{r.Kind.GroupKind(), q}
-	u, known := p.usages[key]
+	g = &groupUsage{find: make(map[any]*usedBy)}
+	for _, o := range u.listed(at.kind, at.cluster, at.namespace) {
+		if usage, err := e.Usage(o.Object); err == nil {
+			g.all = append(g.all, usedBy{o, times(usage, o.Count)})
+		}
+	}
+	for i := range g.all {
+		x := &g.all[i]
+		if g.find[x.Source] = x; x.Name != "" {
+			g.find[x.Name] = x
+		}
+	}
+	u.groups[at] = g
+	return g
+}
+
+// used returns what the other objects of the request's kind use of a quota. An object of the request's cluster takes the
+// place of one of the same name that is on each.
+func (u *Usage) used(e quota.Evaluator, r Request, q *corev1.ResourceQuota, cluster any) corev1.ResourceList {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := quotaGroup{r.Kind.GroupKind(), cluster, q.Namespace}
+	here := u.group(e, at)
+	there := &groupUsage{}
+	if at.cluster = nil; cluster != nil {
+		there = u.group(e, at)
+	}
+	of := func(x *usedBy) corev1.ResourceList {
+		if x == nil {
+			return nil
+		}
+		if matches, err := e.Matches(q, x.Object); err != nil || !matches {
+			return nil
+		}
+		return x.usage
+	}
+	sum := quotaSum{quotaGroup{at.kind, cluster, at.namespace}, q}
+	total, known := u.sums[sum]
 	if !known {
-		u.objects = make(map[any]Listed)
-		for _, o := range p.listed(key.kind, q.Namespace) {
-			u.total = quota.Add(u.total, uses(o))
-			if u.objects[o.Source] = o; o.Name != "" {
-				u.objects[o.Name] = o
+		total = corev1.ResourceList{}
+		for i := range here.all {
+			total = quota.Add(total, of(&here.all[i]))
+		}
+		for i := range there.all {
+			if x := &there.all[i]; here.find[x.Name] == nil {
+				total = quota.Add(total, of(x))
 			}
 		}
-		p.usages[key] = u
+		u.sums[sum] = total
 	}
-	own, there := u.objects[r.Source]
-	if m, err := meta.Accessor(r.Object); !there && r.Count == 0 && err == nil { // the base's, in another version
-		own, there = u.objects[m.GetName()]
+	for _, key := range []any{r.Source, r.Name} { // the base's object is another one of the same name
+		for _, g := range []*groupUsage{here, there} {
+			if own := g.find[key]; own != nil && key != "" {
+				return quota.Subtract(total, of(own))
+			}
+		}
 	}
-	if !there {
-		return u.total
-	}
-	return quota.Subtract(u.total, uses(own))
-}
-
-type quotaKey struct {
-	kind schema.GroupKind
-	of   *corev1.ResourceQuota
-}
-
-// A quotaUsage is what the objects of a kind in the tree use of a quota.
-type quotaUsage struct {
-	objects map[any]Listed // by what identifies them, and by name
-	total   corev1.ResourceList
+	return total
 }
 
 // exceeding returns the field that makes an object exceed a quota of resources.

@@ -80,7 +80,7 @@ func TestQuota(t *testing.T) {
 			listed = append(listed, l)
 		}
 		sure := func(string, string, string) bool { return true }
-		p := NewPlugins(nil, nil, func(schema.GroupKind) bool { return true }, nil, sure, func(schema.GroupKind, string) []Listed { return listed })
+		p := NewPlugins(nil, nil, func(schema.GroupKind) bool { return true }, nil, sure, NewUsage(func(schema.GroupKind, any, string) []Listed { return listed }), nil)
 		p.quotas = quotas
 		plural, _ := meta.UnsafeGuessKindToResource(gvk)
 		e := evaluator(plural.GroupResource())
@@ -110,7 +110,7 @@ func TestQuota(t *testing.T) {
 		for ; created < count && want == nil; created++ {
 			given, want = resourcequota.CheckRequest(given, a, e, nil)
 		}
-		got := p.quota(Request{Kind: gvk, Resource: plural.GroupResource(), Namespace: "shop", Object: object, Source: "o0", Count: count}, object, old)
+		got := p.quota(Request{Kind: gvk, Resource: plural.GroupResource(), Namespace: "shop", Object: object, Source: "o0", Name: "o0", Count: count}, object, old)
 		if (want != nil) != (len(got) > 0) {
 			t.Fatalf("round %d: %s %s: %v, the server: %v", round, operation, kind, got, want)
 		}

@@ -191,7 +191,8 @@ type Request struct {
 	Plugins   *Plugins          // may be nil
 	Others    []*corev1.Service // of the cluster, which have an address or a node port
 	Source    any               // identifies the object among the Listed ones
-	Count     int               // how many such objects a controller creates; 0 is 1
+	Name      string            // the same by name; "" if it has none
+	Count     int               // how many such objects a controller creates, else 1; 0 if none now
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -264,6 +265,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 	var refusal error
 	var byPlugins []Cause
 	var old runtime.Object
+	health := healthPorts{now: healthPort(object)}
 	if r.Old == nil {
 		if complete(object, free); r.Plugins != nil {
 			byPlugins = r.Plugins.admit(object, r.Namespace) // the server calls them again after a mutation
@@ -273,6 +275,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 		if old, err = r.internal(s, r.Old); err != nil {
 			return Answer{}, err
 		}
+		health.was = healthPort(old)
 		r.keepAllocated(object, old, free)
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
@@ -288,7 +291,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
 	}
-	answer.Causes = append(answer.Causes, allocated(object, old, r.Others, len(answer.Causes) == 0)...)
+	answer.Causes = append(answer.Causes, allocated(object, old, health, r.Others, len(answer.Causes) == 0)...)
 	answer.Causes = append(answer.Causes, byPlugins...)
 	if r.Plugins != nil {
 		answer.Causes = append(answer.Causes, r.Plugins.quota(r, object, old)...)
