@@ -66,7 +66,7 @@ func Count(base, head *Side) (perhaps map[string]string, fading []*render.Unit) 
 				continue
 			}
 			e := entry(base, head, u)
-			if e.Verdict() != Counts {
+			if e.Verdict() != Counts || s == base && e.Base == NotDeployed { // what the head deploys first is not there yet
 				continue
 			}
 			u.State, perhaps[u.Identity()] = "", e.Why
