@@ -2,6 +2,7 @@ package flux
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -42,28 +43,31 @@ type valuesLayer struct {
 // compose returns the values of a HelmRelease as helm-controller composes them.
 // A reference with a target path overrides earlier references and the inline
 // values. But the inline values are merged once more at the end, which
-// overwrites it unless it was set in a map that the inline values brought.
+// overwrites it unless it was set in a map that the inline values brought. The error names every
+// reference that can't be read.
 func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed, error) {
 	c := &composed{values: map[string]any{}}
 	inline, _ = plain(inline).(map[string]any)
+	var errs []error
 	for i, ref := range refs {
 		pointer := render.Pointer("spec", "valuesFrom", i)
 		text, err := t.valuesText(ref, pointer)
-		if err != nil {
-			return nil, err
-		}
-		if text == nil {
+		switch {
+		case err != nil || text == nil:
+			errs = append(errs, err)
 			continue
-		}
-		if ref.TargetPath != "" {
+		case ref.TargetPath != "":
 			c.values = mergevalues.Merge(c.values, inline)
 			err = c.set(ref, text)
-		} else {
+		default:
 			err = c.add(ref, text)
 		}
 		if err != nil {
-			return nil, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err)
+			errs = append(errs, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	c.values, _ = plain(mergevalues.Merge(c.values, inline)).(map[string]any)
 	given, _ := t.object.Object["spec"].(map[string]any)
