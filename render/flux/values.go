@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/strvals"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
@@ -99,7 +100,7 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 	case text != nil:
 		return text, nil
 	case ref.Optional:
-		t.warnOptional(ref, pointer, ok)
+		t.warnOptional(ref, pointer)
 		return nil, nil
 	case !ok:
 		return nil, t.noData(pointer, ref.Kind, ref.Name)
@@ -108,18 +109,21 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 }
 
 // warnOptional warns that optional values are not in the tree, unless the configuration declares
-// the data on the cluster. If their ConfigMap or Secret is absent, too, the values are undecided.
-func (t *task) warnOptional(ref valuesReference, pointer string, exists bool) {
+// the data on the cluster. They are undecided unless a GitOps object deploys their ConfigMap or Secret.
+func (t *task) warnOptional(ref valuesReference, pointer string) {
 	namespace := t.object.GetNamespace()
 	if _, declared := t.world.Cluster.Substitute[namespace+"/"+ref.Name]; declared {
 		return
 	}
+	o := t.world.Object(schema.GroupKind{Kind: ref.Kind}, namespace, ref.Name)
 	e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, namespace, ref.Name)
-	if exists {
+	e.Hint, e.Undecided = dataHint(namespace, ref.Name), o == nil || o.Unit == nil || o.Unit.Owner == nil
+	switch {
+	case !e.Undecided:
 		e.Err = fmt.Errorf("%s %s/%s has no key %s in the tree, so none on the cluster is assumed", ref.Kind, namespace, ref.Name, ref.key())
+	case o != nil:
+		e.Err = fmt.Errorf("%s %s/%s has no key %s, and nothing found in the tree deploys it: whether it has one on the cluster is not known", ref.Kind, namespace, ref.Name, ref.key())
 	}
-	e.Hint = dataHint(namespace, ref.Name)
-	e.Undecided = !exists
 	t.warn(e)
 }
 
