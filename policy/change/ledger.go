@@ -172,6 +172,13 @@ func (s *Side) takes(by *render.Unit, file string) bool {
 	if s.Walked.Claimed(dir) || by.Owner == nil || !slices.Contains(s.Deployed.Named[by], dir) {
 		return false
 	}
+	types := []string{".yaml", ".yml"}
+	if by.Owner.GetKind() == "Application" {
+		types = append(types, ".json", ".jsonnet")
+	}
+	if !slices.Contains(types, path.Ext(file)) {
+		return false
+	}
 	for _, key := range []string{"include", "exclude"} {
 		if _, selects := render.Lookup(by.Owner.Object, "/spec/source/directory/"+key); selects {
 			return false
