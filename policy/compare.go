@@ -390,11 +390,19 @@ func (r *Result) sameMade(was, is *render.Object) bool {
 		}
 		fields = []string{at}
 	}
-	return at != "" && !grows && !slices.ContainsFunc(fields, func(at string) bool {
+	return at != "" && !grows && !starts(was, is) && !slices.ContainsFunc(fields, func(at string) bool {
 		before, _ := render.Lookup(was.Object, at)
 		after, _ := render.Lookup(is.Object, at)
 		return !reflect.DeepEqual(before, after)
 	})
+}
+
+// starts reports whether an update has controllers create objects where they created none: it ends a
+// suspension, or there were no replicas.
+func starts(was, is *render.Object) bool {
+	held, _ := render.Lookup(was.Object, "/spec/suspend")
+	holds, _ := render.Lookup(is.Object, "/spec/suspend")
+	return held == true && holds != true || amount(was, "/spec/replicas") == 0 && amount(is, "/spec/replicas") > 0
 }
 
 // amount returns a number of an object, which is 1 where it is not written.

@@ -68,7 +68,7 @@ func NewDocuments(base, head *Side, files Files) *Documents {
 		loose: make(map[string]bool), applied: make(map[string][]*render.Object), live: make(map[string]map[string]bool), unreached: head.unreached(),
 		idleIn: make(map[*render.Unit][]*policy.Request), reported: make(map[place]bool),
 	}
-	before := base.unreached()
+	before, byHand := base.unreached(), base.byHand()
 	for _, x := range base.Documents() {
 		is, dir := fileKind{x.File, x.Kind}, path.Dir(x.File)
 		d.known[is] = true
@@ -76,7 +76,7 @@ func NewDocuments(base, head *Side, files Files) *Documents {
 			d.failed[is] = slices.Contains(x.Units, x.File)
 		}
 		if deploys(x, before) {
-			d.was[is], d.loose[dir] = true, d.loose[dir] || !base.Walked.Claimed(dir)
+			d.was[is], d.loose[dir] = true, d.loose[dir] || !base.Walked.Claimed(dir) && !only(x.Units, byHand)
 			d.ending[is]++
 		}
 	}
@@ -105,6 +105,23 @@ func (s *Side) unreached() map[string]bool {
 		}
 	}
 	return all
+}
+
+// byHand returns the units of Argo CD's and Flux's objects, and of their sources, that no object of the tree
+// deploys, where such objects say what is deployed. They say nothing about the files beside them.
+func (s *Side) byHand() map[string]bool {
+	all := make(map[string]bool)
+	for _, units := range []map[*render.Unit]bool{s.Deployed.Roots, s.Deployed.Sources} {
+		for u := range units {
+			all[u.Identity()] = s.Deployed.Opens()
+		}
+	}
+	return all
+}
+
+// only reports whether all units are among others.
+func only(units []string, among map[string]bool) bool {
+	return !slices.ContainsFunc(units, func(u string) bool { return !among[u] })
 }
 
 // NoLongerDeployed returns Unknown results for the objects of the requests of one cluster that are still

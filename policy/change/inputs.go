@@ -119,7 +119,7 @@ func complete(u *render.Unit) bool { return len(u.Objects) > 0 && len(render.Fai
 // isDocumentation reports whether a file is documentation of a chart, such as its
 // README.md.
 func isDocumentation(u *render.Unit, name string) bool {
-	return u.Kind == "helm" && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
+	return (u.Kind == "helm" || u.Renderer == "helm") && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
 }
 
 // below returns a file or directory and everything in it.

@@ -66,7 +66,7 @@ func Count(base, head *Side) (perhaps map[string]string, fading []*render.Unit) 
 				continue
 			}
 			e := entry(base, head, u)
-			if e.Verdict() != Counts {
+			if e.Verdict() != Counts || s == base && e.Base == NotDeployed { // what the head deploys first is not there yet
 				continue
 			}
 			u.State, perhaps[u.Identity()] = "", e.Why
@@ -170,6 +170,13 @@ func (s *Side) state(u *render.Unit) (state State, why string) {
 func (s *Side) takes(by *render.Unit, file string) bool {
 	dir := path.Dir(file)
 	if s.Walked.Claimed(dir) || by.Owner == nil || !slices.Contains(s.Deployed.Named[by], dir) {
+		return false
+	}
+	types := []string{".yaml", ".yml"}
+	if by.Owner.GetKind() == "Application" {
+		types = append(types, ".json", ".jsonnet")
+	}
+	if !slices.Contains(types, path.Ext(file)) {
 		return false
 	}
 	for _, key := range []string{"include", "exclude"} {

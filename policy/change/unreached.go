@@ -39,6 +39,28 @@ func ExemptingUnreached(s *Side, permissions bool) (exempting []*render.Object, 
 	return exempting, is
 }
 
+// NewlyExempting returns a function that selects those objects of a base that ExemptingUnreached selects
+// and that the head deploys: they exempt from nothing before the change.
+func NewlyExempting(base, head *Side) func(*render.Object) bool {
+	some, exempting := ExemptingUnreached(base, true)
+	if len(some) == 0 {
+		return exempting
+	}
+	ids := policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units))
+	deployed := make(map[policy.Identity]bool)
+	for _, o := range render.Objects(head.Units) {
+		deployed[ids.Of(o).Anywhere()] = true
+	}
+	return func(o *render.Object) bool {
+		if !exempting(o) {
+			return false
+		}
+		id := ids.Of(o).Anywhere()
+		id.Unreached = false
+		return deployed[id]
+	}
+}
+
 // Deploys reports whether something deploys one of the side's objects.
 func (s *Side) Deploys() bool {
 	return slices.ContainsFunc(s.Units, func(u *render.Unit) bool { return u.State != render.Unreached && len(u.Objects) > 0 })

@@ -70,13 +70,12 @@ func (t *task) helmRelease() error {
 	t.unit.Release, t.unit.ByClient = releaseName(t.object, &spec), t.helmVersion() == ""
 	t.unit.Namespace = cmp.Or(spec.TargetNamespace, t.object.GetNamespace())
 	t.checkDependencies(spec.DependsOn)
-	values, err := t.compose(spec.Values, spec.ValuesFrom)
-	if err != nil {
-		return err
+	values, invalid := t.compose(spec.Values, spec.ValuesFrom)
+	if invalid == nil {
+		t.unit.Values = values.covered()
 	}
-	t.unit.Values = values.covered()
-	a, chart, err := t.chart(&spec)
-	if err != nil {
+	a, chart, err := t.chart(&spec) // also without values, so that the world knows what the release reads
+	if err := errors.Join(invalid, err); err != nil {
 		return err
 	}
 	t.unit.FS, t.unit.Path, t.unit.Chart = a.fsys, a.shown(chart), chartName(a, chart)

@@ -275,13 +275,12 @@ func (t *task) checkObjects() {
 	if len(without) == 0 {
 		return
 	}
-	more := ""
-	if n := len(without) - 1; n > 0 {
-		more = fmt.Sprintf(", nor have %d more objects", n)
-	}
-	e := errorAt(without[0], "/metadata", "no-namespace", "%s %s has no namespace%s: Flux sets no default, so the API server refuses it",
-		without[0].GetKind(), without[0].GetName(), more)
+	e := errorAt(without[0], "/metadata", "no-namespace", "%s %s has no namespace: Flux sets no default, so the API server refuses it",
+		without[0].GetKind(), without[0].GetName())
 	e.Hint = "set metadata.namespace, or spec.targetNamespace of the Kustomization"
+	if n := len(without) - 1; n > 0 { // the message tells whether the base has this, too
+		e.Hint += fmt.Sprintf("; %d more objects have none", n)
+	}
 	t.warn(e)
 }
 

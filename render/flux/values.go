@@ -2,6 +2,7 @@ package flux
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/strvals"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
@@ -42,28 +44,31 @@ type valuesLayer struct {
 // compose returns the values of a HelmRelease as helm-controller composes them.
 // A reference with a target path overrides earlier references and the inline
 // values. But the inline values are merged once more at the end, which
-// overwrites it unless it was set in a map that the inline values brought.
+// overwrites it unless it was set in a map that the inline values brought. The error names every
+// reference that can't be read.
 func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed, error) {
 	c := &composed{values: map[string]any{}}
 	inline, _ = plain(inline).(map[string]any)
+	var errs []error
 	for i, ref := range refs {
 		pointer := render.Pointer("spec", "valuesFrom", i)
 		text, err := t.valuesText(ref, pointer)
-		if err != nil {
-			return nil, err
-		}
-		if text == nil {
+		switch {
+		case err != nil || text == nil:
+			errs = append(errs, err)
 			continue
-		}
-		if ref.TargetPath != "" {
+		case ref.TargetPath != "":
 			c.values = mergevalues.Merge(c.values, inline)
 			err = c.set(ref, text)
-		} else {
+		default:
 			err = c.add(ref, text)
 		}
 		if err != nil {
-			return nil, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err)
+			errs = append(errs, t.error(pointer, "invalid-values", "%s of %s %s/%s %w", ref.key(), ref.Kind, t.object.GetNamespace(), ref.Name, err))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	c.values, _ = plain(mergevalues.Merge(c.values, inline)).(map[string]any)
 	given, _ := t.object.Object["spec"].(map[string]any)
@@ -95,7 +100,7 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 	case text != nil:
 		return text, nil
 	case ref.Optional:
-		t.warnOptional(ref, pointer, ok)
+		t.warnOptional(ref, pointer)
 		return nil, nil
 	case !ok:
 		return nil, t.noData(pointer, ref.Kind, ref.Name)
@@ -104,18 +109,21 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 }
 
 // warnOptional warns that optional values are not in the tree, unless the configuration declares
-// the data on the cluster. If their ConfigMap or Secret is absent, too, the values are undecided.
-func (t *task) warnOptional(ref valuesReference, pointer string, exists bool) {
+// the data on the cluster. They are undecided unless a GitOps object deploys their ConfigMap or Secret.
+func (t *task) warnOptional(ref valuesReference, pointer string) {
 	namespace := t.object.GetNamespace()
 	if _, declared := t.world.Cluster.Substitute[namespace+"/"+ref.Name]; declared {
 		return
 	}
+	o := t.world.Object(schema.GroupKind{Kind: ref.Kind}, namespace, ref.Name)
 	e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, namespace, ref.Name)
-	if exists {
+	e.Hint, e.Undecided = dataHint(namespace, ref.Name), o == nil || o.Unit == nil || o.Unit.Owner == nil
+	switch {
+	case !e.Undecided:
 		e.Err = fmt.Errorf("%s %s/%s has no key %s in the tree, so none on the cluster is assumed", ref.Kind, namespace, ref.Name, ref.key())
+	case o != nil:
+		e.Err = fmt.Errorf("%s %s/%s has no key %s, and nothing found in the tree deploys it: whether it has one on the cluster is not known", ref.Kind, namespace, ref.Name, ref.key())
 	}
-	e.Hint = dataHint(namespace, ref.Name)
-	e.Undecided = !exists
 	t.warn(e)
 }
 

@@ -296,10 +296,13 @@ func (e *Evaluation) addUnchanged(held *policy.CompactList, kept []policy.Compac
 
 // trusted returns the base, whose policies evaluate the head. Objects that the change leaves alone
 // get the places of the head, which a reader can open. Other objects get places in the base's
-// commit. Objects that are gone are left out, unless policies consist of them or depend on them.
+// commit. Objects that are gone are left out, unless policies consist of them or depend on them, and
+// so are exemptions that the change is the first to deploy.
 func (b *base) trusted(head *load.Input) *load.Input {
-	mayExempt := change.MayExempt(b.in.Side())
-	in := *b.in.Without(func(o *render.Object) bool { return b.gone[o] && !lint.IsCompiled(o) && !mayExempt(o) })
+	mayExempt, newly := change.MayExempt(b.in.Side()), change.NewlyExempting(b.in.Side(), head.Side())
+	in := *b.in.Without(func(o *render.Object) bool {
+		return b.gone[o] && !lint.IsCompiled(o) && !mayExempt(o) || newly(o)
+	})
 	in.Head, in.Given, in.Context = change.Standing(in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
 	in.Modules, in.Data = b.trustedRego(head)
 	return &in
