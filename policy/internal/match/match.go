@@ -233,7 +233,7 @@ func (c *Criteria) mayName(rules []v1.NamedRuleWithOperations, s Subject, matche
 // VersionsUnknown reports whether the objects of a resource may also be served in versions that are unknown,
 // since its CustomResourceDefinition is.
 func VersionsUnknown(r policy.Resource) bool {
-	return !r.Known && !scheme.Scheme.IsGroupRegistered(r.Group)
+	return !r.Known && !r.Unserved && !scheme.Scheme.IsGroupRegistered(r.Group)
 }
 
 // mayBePlural reports whether a resource can have a name, such as oxen, for a noun. A rule for
