@@ -266,6 +266,7 @@ type Resource struct {
 	Namespaced bool
 	Known      bool // whether the kind is built in or its schema is known
 	Guessed    bool // the name is a regular plural, which may be wrong, and the scope is unknown
+	Unserved   bool // its CustomResourceDefinition does not serve the version
 }
 
 // Kinds knows the kinds that the API server serves: the built-in ones and

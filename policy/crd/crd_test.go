@@ -205,3 +205,31 @@ weight: 1e+50
 		rendertest.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
 	}
 }
+
+// TestOrder evaluates an object with many faults again and again. The upstream validator finds them in any order.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	properties, fields := map[string]any{}, map[string]any{}
+	for i := range 12 {
+		name := fmt.Sprint("f", i)
+		properties[name], fields[name] = map[string]any{"type": "integer"}, "text"
+	}
+	rules := []any{map[string]any{"rule": "self.f0 > 0"}}
+	definition := definitionOf(map[string]any{"type": "object", "properties": properties, "x-kubernetes-validations": rules}, nil)
+	write := func() string {
+		var out strings.Builder
+		for _, r := range evaluate(t, "", []*render.Object{definition}, nil, []*render.Object{thing(fields)}) {
+			writeResult(&out, &r)
+		}
+		return out.String()
+	}
+	first := write()
+	if !strings.Contains(first, "were not checked") {
+		t.Fatalf("the rule is checked:\n%s", first)
+	}
+	for range 20 {
+		if again := write(); again != first {
+			t.Fatalf("not the same results:\n%s\n%s", first, again)
+		}
+	}
+}

@@ -223,7 +223,15 @@ func (r *review) schema() error {
 		errs = validation.ValidateCustomResourceUpdate(nil, r.object, r.old, again, validation.WithRatcheting(r.correlated))
 		found = again.errors
 	}
-	for i, e := range errs {
+	order := make([]int, len(errs)) // the validator goes through maps in any order
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(strings.Compare(errs[i].Field, errs[j].Field), strings.Compare(errs[i].Detail, errs[j].Detail))
+	})
+	for _, i := range order {
+		e := errs[i]
 		word, path := keyword(found[i])
 		r.reportAt("", word, cmp.Or(path, e.Field), e)
 	}

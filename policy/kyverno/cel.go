@@ -208,11 +208,8 @@ func (c *celCompiler) variable(x document.Expression, pointer string) *cel.Expre
 }
 
 // evaluate evaluates the CEL preconditions, then the expressions until one is
-// false.
+// false. On DELETE, object is null.
 func (c *celProgram) evaluate(x *run) *verdict {
-	if x.review.object == nil {
-		return nil // Kyverno skips these rules on DELETE
-	}
 	params, v := c.params(x)
 	if v != nil {
 		return v

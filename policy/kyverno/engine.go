@@ -320,6 +320,9 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 		return x.only(&verdict{})
 	case !matched:
 		return nil
+	case r.noVersion != nil:
+		_ = r.ask(r.noVersion.Error())
+		return x.only(&verdict{})
 	case byUser:
 		r.assumeUser()
 	case t.RolesAsked:

@@ -92,7 +92,7 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer,
 		return nil, nil
 	}
 	t.done = map[*Rule]policy.Explanation{}
-	r := e.newReview(ctx, req, nil)
+	r := e.newReview(ctx, req, nil, phases...)
 	r.explainer = t
 	for _, p := range phases {
 		if err := r.each(p, func(Response) {}); err != nil {

@@ -183,9 +183,10 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	if len(v.engine.policies) == 0 {
 		return nil, nil
 	}
-	r := v.engine.newReview(ctx, req, nil)
+	phases := []*phase{&verifies, &validates}
+	r := v.engine.newReview(ctx, req, nil, phases...)
 	results := req.Room()
-	for _, p := range []*phase{&verifies, &validates} {
+	for _, p := range phases {
 		if err := r.each(p, func(resp Response) { results = append(results, r.result(&resp)) }); err != nil {
 			return nil, err
 		}
@@ -201,6 +202,9 @@ func (r *review) result(resp *Response) policy.Result {
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
 		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Literals: resp.Literals, Assumed: resp.Assumed,
 		PolicyOrigin: t.origin,
+	}
+	if r.converted {
+		made.Fields, made.Literals = nil, nil // they are those of another version
 	}
 	r.engine.filters.Apply(&made, r.req)
 	return made

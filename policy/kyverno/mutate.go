@@ -377,13 +377,19 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 	if _, ignored := m.engine.filters.Ignores(req); ignored {
 		return nil, ctx.Err()
 	}
-	r := m.engine.newReview(ctx, req, nil)
+	r := m.engine.newReview(ctx, req, nil, &mutates)
 	var steps []policy.Step
 	err := r.each(&mutates, func(resp Response) {
 		s := policy.Step{Result: r.result(&resp)}
 		s.Result.Action = mutationAction(&resp)
 		if resp.Target == nil {
 			s.Admitted, s.Secret = resp.Patched, len(r.secrets) > 0
+		}
+		if r.converted && s.Admitted != nil {
+			var err error
+			if s.Admitted, err = m.engine.options.Kinds.Convert(s.Admitted, req.Kind); err != nil {
+				s.Result.Outcome, s.Result.Message = policy.Error, err.Error()
+			}
 		}
 		steps = append(steps, s)
 	})

@@ -11,7 +11,10 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
+	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -33,6 +36,8 @@ type review struct {
 	simulated bool           // the operation is not the one in the test
 	object    map[string]any // as the earlier rules left it; nil on DELETE
 	old       map[string]any // nil on CREATE
+	converted bool           // the rules see the objects in another version than the request's
+	noVersion error          // why the objects could not be converted to it
 
 	search jmespath.Options
 	*notes
@@ -56,13 +61,16 @@ type review struct {
 	trace     *trace     // trace of the rule that is being explained, or nil
 }
 
-func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
+// newReview returns a review of a request by the rules of the phases.
+func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks, by ...*phase) *review {
 	if mocks == nil {
 		mocks = &Mocks{}
 	}
+	seen, err := e.versioned(req, by)
 	r := &review{
-		engine: e, ctx: ctx, req: req, mocks: mocks,
-		operation: string(req.Operation), object: req.Admitted, old: req.OldAdmitted,
+		engine: e, ctx: ctx, req: seen, mocks: mocks,
+		operation: string(req.Operation), object: seen.Admitted, old: seen.OldAdmitted,
+		converted: seen != req, noVersion: err,
 		notes: &notes{},
 	}
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
@@ -70,6 +78,70 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		r.object = nil
 	}
 	return r
+}
+
+// versioned returns the request as Kyverno's webhook for the phases receives it. The webhook accepts equivalent
+// versions (matchPolicy: Equivalent): if rules name the object's kind in other versions alone, the API server
+// converts the object to one of these. If it can't be converted here, it is returned as it is, with an error.
+func (e *Engine) versioned(req *policy.Request, by []*phase) (*policy.Request, error) {
+	if e.options.CLI || e.options.Kinds == nil {
+		return req, nil
+	}
+	others, unknown := e.options.Kinds.Equivalent(req.Resource.GroupVersionResource), match.VersionsUnknown(req.Resource)
+	if unknown {
+		others = e.namedVersions(req)
+	}
+	if len(others) == 0 || e.names(req.Kind, req.SubResource, by) {
+		return req, nil
+	}
+	i := slices.IndexFunc(others, func(v policy.Version) bool { return e.names(v.Kind, req.SubResource, by) })
+	if i < 0 {
+		return req, nil
+	}
+	seen := *req
+	seen.Kind, seen.Resource.GroupVersionResource, seen.Typed = others[i].Kind, others[i].Resource, nil
+	if unknown {
+		return &seen, errors.New(match.UnknownResource(req.Kind))
+	}
+	for _, tree := range []*map[string]any{&seen.Admitted, &seen.OldAdmitted} {
+		if *tree == nil {
+			continue
+		}
+		converted, err := e.options.Kinds.Convert(*tree, seen.Kind)
+		if err != nil {
+			return &seen, err
+		}
+		*tree = converted
+	}
+	return &seen, nil
+}
+
+// namedVersions returns the versions in which policies name the kind of a request.
+func (e *Engine) namedVersions(req *policy.Request) (all []policy.Version) {
+	for _, p := range e.index.For(req.Kind.Kind) {
+		for _, r := range p.Rules {
+			for _, f := range r.Match.Filters() {
+				for _, k := range f.Kinds {
+					if v := (policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}); !pattern.HasWildcard(k.Version) {
+						v.Kind.Version, v.Resource.Version = k.Version, k.Version
+						all = append(all, v)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// names reports whether a rule of the phases names a kind in this version.
+func (e *Engine) names(gvk schema.GroupVersionKind, subresource string, by []*phase) bool {
+	t := &document.Target{Kind: gvk, Subresource: subresource}
+	return slices.ContainsFunc(e.index.For(gvk.Kind), func(p *Policy) bool {
+		return p.Admission && slices.ContainsFunc(p.RulesForAll(), func(r *Rule) bool {
+			return slices.ContainsFunc(by, func(p *phase) bool { return p.concerns(r) }) &&
+				slices.ContainsFunc(r.Match.Filters(), func(f *document.Filter) bool { return f.NamesKind(t) })
+		})
+	})
 }
 
 // notes records the questions, assumptions and cost of the current rule. The

@@ -109,29 +109,19 @@ func (p *Policy) rewritten(of shape) (*spec, error) {
 	return s, nil
 }
 
+// podPart matches the paths that rewriteText rewrites, and those of the namespace, which stay.
+var podPart = regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace\b)?`)
+
 // rewriteText rewrites the text of a spec without parsing it, as Kyverno does.
 // So object.metadata.name becomes the name of the pod template, which has none.
 func rewriteText(data []byte, of shape) []byte {
-	for _, root := range []string{"object.", "oldObject."} {
-		data = bytes.ReplaceAll(data, []byte(root+"spec"), []byte(root+of.prefix+"spec"))
-		from, kept := []byte(root+"metadata"), []byte(".namespace")
-		var out []byte
-		for {
-			before, after, found := bytes.Cut(data, from)
-			out = append(out, before...)
-			if !found {
-				break
-			}
-			if bytes.HasPrefix(after, kept) {
-				out = append(out, from...)
-			} else {
-				out = append(out, root+of.prefix+"metadata"...)
-			}
-			data = after
+	return podPart.ReplaceAllFunc(data, func(path []byte) []byte {
+		root, part, _ := bytes.Cut(path, []byte("."))
+		if bytes.HasSuffix(part, []byte(".namespace")) {
+			return path
 		}
-		data = out
-	}
-	return data
+		return slices.Concat(root, []byte("."+of.prefix), part)
+	})
 }
 
 var (
@@ -155,8 +145,9 @@ func (s *spec) rewriteMutations(of shape) {
 func rewriteExpression(e string, of shape) string {
 	e = specOf.ReplaceAllString(e, "${1}."+of.prefix+"spec")
 	e = metadataOf.ReplaceAllString(e, "${1}."+of.prefix+"metadata.${2}")
-	inner, ok := strings.CutPrefix(strings.TrimSpace(e), "Object{")
-	if !ok {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(e), "Object")
+	inner, opens := strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n"), "{")
+	if !ok || !opens {
 		return e
 	}
 	end := closing(inner)

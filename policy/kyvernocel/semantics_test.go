@@ -255,7 +255,7 @@ func TestReview(t *testing.T) {
 		{"an action", Validating, "validationActions: [Audit, Warn]\n" + validating("false"), aPod, nil, []string{"ValidatingPolicy validations[0] fail warn m"}},
 		{"audit", Validating, "validationActions: [Audit]\n" + validating("false"), aPod, nil, []string{"ValidatingPolicy validations[0] fail audit m"}},
 		{"background scans alone", Validating, "evaluation: {admission: {enabled: false}}\n" + validating("false"), aPod, nil, []string{"ValidatingPolicy validations[0] fail audit m"}},
-		{"errors that are ignored", Validating, "failurePolicy: Ignore\n" + validating("object.x == 1"), aPod, nil, []string{"ValidatingPolicy validations[0] error warn error: no such key: x /x 4:18"}},
+		{"errors, which failurePolicy does not ignore", Validating, "failurePolicy: Ignore\n" + validating("object.x == 1"), aPod, nil, []string{"ValidatingPolicy validations[0] error deny error: no such key: x /x 4:18"}},
 		{"an exempting condition", Validating, "matchConditions: [{name: c, expression: 'false'}]\n" + validating("false"), aPod, nil, []string{`ValidatingPolicy validations[0] skip deny exempt by match condition "c"`}},
 		{"who is not known", Validating, validating("request.userInfo.username == 'x'"), aPod, nil, []string{"ValidatingPolicy validations[0] unknown deny needs to know who makes the request: give the user with --as"}},
 		{"a namespace that is not known", Validating, validating("namespaceObject.metadata.labels.env == 'prod'"), aPod, nil, []string{"ValidatingPolicy validations[0] unknown deny needs to know namespace prod: give the Namespace with --with"}},

@@ -296,8 +296,8 @@ func (p *Policy) result(v verdict) policy.Result {
 		Engine: p.engine(), Policy: p.Name, Rule: v.rule, Outcome: v.outcome, Action: p.action, Severity: p.severity,
 		Message: v.message, Fields: v.fields, Literals: v.literals, Assumed: v.assumed, PolicyOrigin: v.origin,
 	}
-	if v.outcome == policy.Error && p.spec.ignores() {
-		r.Action = policy.Warn
+	if v.outcome == policy.Error && p.Kind == Mutating && p.spec.ignores() {
+		r.Action = policy.Warn // Kyverno denies errors of validations all the same
 	}
 	return r
 }

@@ -148,8 +148,9 @@ func (k *Kinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	if b := k.builtins[gvk]; b != nil {
 		return policy.Resource{GroupVersionResource: b.gvr(), Namespaced: b.namespaced, Known: true}
 	}
-	if c := k.customs[gvk.GroupKind()]; c != nil && slices.Contains(c.served, gvk.Version) {
-		return policy.Resource{GroupVersionResource: c.gvr(gvk.Version), Namespaced: c.namespaced, Known: true, Guessed: c.guessed}
+	if c := k.customs[gvk.GroupKind()]; c != nil {
+		served := slices.Contains(c.served, gvk.Version)
+		return policy.Resource{GroupVersionResource: c.gvr(gvk.Version), Namespaced: c.namespaced, Known: served, Unserved: !served, Guessed: c.guessed}
 	}
 	if b := gone(gvk); b != nil {
 		return policy.Resource{GroupVersionResource: b.gvr(), Namespaced: b.namespaced}

@@ -56,7 +56,7 @@ func TestResource(t *testing.T) {
 		{"extensions/v1beta1 Ingress", "extensions/v1beta1 ingresses namespaced"},
 		{"policy/v1beta1 PodSecurityPolicy", "policy/v1beta1 podsecuritypolicies cluster"},
 		{"example.com/v1 Widget", "example.com/v1 widgetry cluster known"},
-		{"example.com/v3 Widget", "example.com/v3 widgets namespaced"},
+		{"example.com/v3 Widget", "example.com/v3 widgetry cluster"}, // not served,
 		{"other.io/v1 FooPolicy", "other.io/v1 foopolicies namespaced"},
 	} {
 		r := kinds.Resource(gvk(c.kind))

@@ -267,7 +267,8 @@ func ClusterKindOf(o *render.Object) ClusterKind {
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []ClusterKind {
 	var unknown []ClusterKind
 	for _, o := range head {
-		if gvk := o.GroupVersionKind(); !lint.IsPart(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
+		gvk := o.GroupVersionKind()
+		if r := kinds.Resource(gvk); !lint.IsPart(o) && strings.Contains(gvk.Group, ".") && !r.Known && !r.Unserved {
 			unknown = append(unknown, ClusterKindOf(o))
 		}
 	}

@@ -82,9 +82,12 @@ func (c *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
 		as, ok := c.matchRules(rules[i:i+1], c.subject, requested, matchRule)
 		why, answer := "", truthOf(ok)
 		switch {
-		case !ok && mayName(rules[i:i+1], c.subject, matchRule):
+		case !ok && c.mayName(rules[i:i+1], c.subject, matchRule):
 			answer = Unknown
-			why = fmt.Sprintf("%q is a guess: the tree has no CustomResourceDefinition", requested.Resource.Resource)
+			why = "the tree has no CustomResourceDefinition, which may serve the objects in this version, too"
+			if c.subject.Request().Resource.Guessed {
+				why = fmt.Sprintf("%q is a guess: the tree has no CustomResourceDefinition", requested.Resource.Resource)
+			}
 		case ok && as != requested:
 			why = "the same objects are served as " + ResourceText(as.Resource)
 		case !ok:
@@ -165,7 +168,12 @@ func (c *Criteria) Question(s Subject) (fact, pointer string) {
 	if c.matchNamespace(s) == Unknown {
 		return UnknownNamespace(s.In()), "/namespaceSelector"
 	}
-	return fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", s.Request().Kind.GroupKind()), "/resourceRules"
+	return UnknownResource(s.Request().Kind), "/resourceRules"
+}
+
+// UnknownResource returns the needed fact about a kind whose resource or versions are unknown.
+func UnknownResource(kind schema.GroupVersionKind) string {
+	return fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", kind.GroupKind())
 }
 
 // UnknownNamespace returns the needed fact about an unknown namespace.

@@ -124,14 +124,14 @@ func (c *Criteria) Match(s Subject) (Truth, policy.Version) {
 		return No, requested
 	}
 	named := Yes
-	if mayName(c.exclude, s, matchRule) {
+	if c.mayName(c.exclude, s, matchRule) {
 		named = Unknown
 	}
 	as := requested
 	if len(c.include) > 0 {
 		var ok bool
 		if as, ok = c.matchRules(c.include, s, requested, matchRule); !ok {
-			if !mayName(c.include, s, matchRule) {
+			if !c.mayName(c.include, s, matchRule) {
 				return No, requested
 			}
 			named = Unknown
@@ -147,7 +147,7 @@ func (c *Criteria) MayMatch(s Subject) bool {
 		return true
 	}
 	_, ok := c.matchRules(c.include, s, requested(s.Request()), matchUnnamed)
-	return ok || mayName(c.include, s, matchUnnamed)
+	return ok || c.mayName(c.include, s, matchUnnamed)
 }
 
 func (c *Criteria) matchObjects(s Subject) bool {
@@ -200,24 +200,40 @@ func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, req
 	return requested, false
 }
 
-// mayName reports whether one of the rules would match the request if the guessed name of its
-// resource were wrong: it names a resource that can be an irregular plural of the kind.
-func mayName(rules []v1.NamedRuleWithOperations, s Subject, matches matcher) bool {
+// mayName reports whether one of the rules might match the request if more were known about its kind than
+// without a definition: the guessed name of its resource may be wrong, where the rule names a resource that can
+// be an irregular plural of the kind, and its objects may be served in the version that the rule names.
+func (c *Criteria) mayName(rules []v1.NamedRuleWithOperations, s Subject, matches matcher) bool {
 	r := s.Request()
-	if !r.Resource.Guessed {
+	others := c.equivalent && VersionsUnknown(r.Resource)
+	if !r.Resource.Guessed && !others {
 		return false
 	}
 	for i := range rules {
+		versions := []string{r.Resource.Version}
+		if others {
+			versions = append(versions, rules[i].APIVersions...)
+		}
+		ofGroup := slices.Contains(rules[i].APIGroups, r.Kind.Group)
 		for _, name := range rules[i].Resources {
 			name, _, _ = strings.Cut(name, "/")
-			as := r.Resource.GroupVersionResource
-			as.Resource = name
-			if mayBePlural(name, strings.ToLower(r.Kind.Kind), slices.Contains(rules[i].APIGroups, r.Kind.Group)) && matches(&rules[i], s, as) {
-				return true
+			if name != r.Resource.Resource && !(name == "*" && ofGroup) && !(r.Resource.Guessed && mayBePlural(name, strings.ToLower(r.Kind.Kind), ofGroup)) {
+				continue
+			}
+			for _, version := range versions {
+				if matches(&rules[i], s, schema.GroupVersionResource{Group: r.Resource.Group, Version: version, Resource: name}) {
+					return true
+				}
 			}
 		}
 	}
 	return false
+}
+
+// VersionsUnknown reports whether the objects of a resource may also be served in versions that are unknown,
+// since its CustomResourceDefinition is.
+func VersionsUnknown(r policy.Resource) bool {
+	return !r.Known && !r.Unserved && !scheme.Scheme.IsGroupRegistered(r.Group)
 }
 
 // mayBePlural reports whether a resource can have a name, such as oxen, for a noun. A rule for
