@@ -263,14 +263,33 @@ func ranks(n int, compare func(i, j uint32) int) []uint32 {
 // All yields the passes. A result is valid until the next one comes.
 func (p *Passes) All() iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
-		if p == nil {
+		p.each(func(r *Result, o *passed) bool {
+			r.UnitlessPrint = r.unitlessPrint(nil)
+			r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
+			return yield(r)
+		})
+	}
+}
+
+// Unprinted yields the passes without fingerprints, which take most of the time of All.
+func (p *Passes) Unprinted() iter.Seq[*Result] {
+	return func(yield func(*Result) bool) {
+		p.each(func(r *Result, _ *passed) bool { return yield(r) })
+	}
+}
+
+// each calls f for each pass, without its fingerprints, until f returns false.
+func (p *Passes) each(f func(*Result, *passed) bool) {
+	if p == nil {
+		return
+	}
+	var r Result
+	for _, x := range p.list {
+		o := &p.objects[x.object]
+		r = p.rules[x.rule]
+		r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
+		if !f(&r, o) {
 			return
-		}
-		var r Result
-		for _, x := range p.list {
-			if p.expand(x, &r); !yield(&r) {
-				return
-			}
 		}
 	}
 }
@@ -283,15 +302,6 @@ func (p *Passes) AppendTo(results []Result) []Result {
 		results[len(results)-1].Origins = slices.Clone(pass.Origins) // which passes of an object share
 	}
 	return results
-}
-
-// expand sets r to a pass.
-func (p *Passes) expand(x pass, r *Result) {
-	o := &p.objects[x.object]
-	*r = p.rules[x.rule]
-	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
-	r.UnitlessPrint = r.unitlessPrint(nil)
-	r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
 }
 
 // Each yields the results of a slice.

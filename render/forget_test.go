@@ -148,3 +148,46 @@ func TestForgetEarly(t *testing.T) {
 		}
 	}
 }
+
+// An upgrading renders another file on upgrade.
+type upgrading struct{ counted }
+
+func (r upgrading) Render(ctx context.Context, src Source) ([]*Object, error) {
+	src.Inputs.Ask(Question{Subject: AsksUpgrade})
+	if src.Variant.Upgrade {
+		src.Path = "b.yaml"
+	}
+	return r.counted.Render(ctx, src)
+}
+
+// TestForgetVariants holds that the variants of a unit are rendered again only if the places of
+// their objects are asked for.
+func TestForgetVariants(t *testing.T) {
+	t.Parallel()
+	var times atomic.Int32
+	tree := fstest.MapFS{"a.yaml": {Data: []byte(twoMaps)}, "b.yaml": {Data: []byte("\n" + twoMaps + "  c: d\n")}}
+	g := Graph{Renderers: []Renderer{upgrading{counted{times: &times}}}, Forgets: true}
+	units, err := g.Render(t.Context(), Source{FS: tree, Path: "a.yaml", Kind: "manifest"})
+	u := units[0]
+	if err != nil || u.Err != nil || len(u.Variants) != 1 {
+		t.Fatal(err, u.Err, u.Variants)
+	}
+	all := times.Load() // with the variant
+	u.Forget()
+	for _, c := range []struct {
+		object *Object
+		want   string
+		times  int32
+	}{
+		{u.Objects[1], "a.yaml:8", all + 1},
+		{u.Variants[0], "b.yaml:9", 2*all + 1},
+		{u.Objects[0], "a.yaml:3", 2*all + 1},
+	} {
+		if at := c.object.Span(""); fmt.Sprintf("%s:%d", at.File, at.Line) != c.want {
+			t.Errorf("%s is at %v, want %s", c.object.Key(), at, c.want)
+		}
+		if n := times.Load(); n != c.times {
+			t.Errorf("%s: rendered %d times so far, want %d", c.object.Key(), n, c.times)
+		}
+	}
+}

@@ -195,11 +195,11 @@ func (g Graph) Render(ctx context.Context, srcs ...Source) ([]*Unit, error) {
 }
 
 func (g Graph) render(ctx context.Context, src Source) *Unit {
-	u := g.renderOnce(ctx, src)
+	u := g.renderOnce(ctx, src, true)
 	g.Parts.Share(u)
 	if g.Forgets {
 		ctx := context.WithoutCancel(ctx)
-		u.forgets(func() *Unit { return g.renderOnce(ctx, src) })
+		u.forgets(func(variants bool) *Unit { return g.renderOnce(ctx, src, variants) })
 		if g.Parts.forgetEarly(u) {
 			u.Forget()
 		}
@@ -207,7 +207,7 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 	return u
 }
 
-func (g Graph) renderOnce(ctx context.Context, src Source) *Unit {
+func (g Graph) renderOnce(ctx context.Context, src Source, variants bool) *Unit {
 	u := &Unit{Source: src, Name: path.Base(src.Path)}
 	r := g.renderer(src.Kind)
 	if r == nil {
@@ -222,11 +222,13 @@ func (g Graph) renderOnce(ctx context.Context, src Source) *Unit {
 	}
 	u.Err = errors.Join(u.Err, u.bound())
 	u.Inputs = src.Inputs.All()
-	u.vary(ctx, src.Inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
-		src := src
-		src.Variant, src.Inputs = v, inputs
-		return r.Render(ctx, src)
-	})
+	if variants {
+		u.vary(ctx, src.Inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
+			src := src
+			src.Variant, src.Inputs = v, inputs
+			return r.Render(ctx, src)
+		})
+	}
 	for _, o := range u.Objects {
 		o.Unit = u
 	}

@@ -191,16 +191,17 @@ func (u *Unit) Forget() {
 
 // A memory holds the provenance of a unit's objects until it is forgotten.
 type memory struct {
-	again   func() *Unit // renders the unit once more
-	objects []*Object    // and variants
+	again   func(variants bool) *Unit // renders the unit once more
+	objects []*Object                 // and variants, from the number single on
+	single  int
 
 	mu         sync.Mutex
-	provenance []Provenance // of the objects and variants; nil if forgotten
+	provenance []Provenance // of the objects and variants; empty if forgotten
 }
 
 // forgets makes the unit's objects look up their places in a memory, which Forget can free.
-func (u *Unit) forgets(again func() *Unit) {
-	m := &memory{again: again, objects: slices.Concat(u.Objects, u.Variants)}
+func (u *Unit) forgets(again func(variants bool) *Unit) {
+	m := &memory{again: again, objects: slices.Concat(u.Objects, u.Variants), single: len(u.Objects)}
 	for i, o := range m.objects {
 		m.provenance = append(m.provenance, o.Provenance)
 		if o.Provenance != nil {
@@ -215,11 +216,14 @@ func (u *Unit) forgets(again func() *Unit) {
 func (m *memory) get(i int) Provenance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.provenance == nil {
-		u := m.again()
+	if i >= len(m.provenance) { // variants are rendered again only if their places are needed
+		u := m.again(i >= m.single)
 		again := slices.Concat(u.Objects, u.Variants)
 		m.provenance = make([]Provenance, len(m.objects))
-		for i := range min(len(m.objects), len(again)) {
+		if i < m.single {
+			m.provenance = m.provenance[:m.single]
+		}
+		for i := range min(len(m.provenance), len(again)) {
 			if reflect.DeepEqual(m.objects[i].Object, again[i].Object) {
 				m.provenance[i] = again[i].Provenance
 			}

@@ -192,6 +192,54 @@ func TestCacheKeepsSurroundings(t *testing.T) {
 	}
 }
 
+// TestCacheKeepsClusters holds that a second run evaluates nothing and writes nothing, however many
+// clusters have the same policies.
+func TestCacheKeepsClusters(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), t.TempDir()
+	config := "repository: [https://git.example/shop]\nclusters:\n"
+	for i := range 9 {
+		config += fmt.Sprintf("- {name: c%[1]d, server: 'https://c%[1]d.example'}\n", i)
+		rendertest.WriteFile(t, filepath.Join(dir, fmt.Sprintf("apps/c%d.yaml", i)), fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: app%[1]d, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: https://git.example/shop, path: deploy/c%[1]d, targetRevision: HEAD}
+  destination: {server: 'https://c%[1]d.example', namespace: team-%[1]d}
+`, i))
+		rendertest.WriteFile(t, filepath.Join(dir, fmt.Sprintf("deploy/c%d/all.yaml", i)), fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata: {name: team-%[1]d, labels: {number: "%[1]d"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pod-%[1]d, namespace: team-%[1]d}
+spec: {containers: [{name: a, image: a}]}
+`, i))
+	}
+	rendertest.WriteFile(t, filepath.Join(dir, ".preadmit/config.yaml"), config)
+	args := []string{"check", dir, "--pack", "pod-security-restricted", "--cache", kept}
+	want := reports(t, args...)
+	written := func() map[string]string {
+		all := entries(t, kept)
+		data := make(map[string]string, len(all))
+		for name := range all {
+			data[name] = string(rendertest.ReadFile(t, name))
+		}
+		return data
+	}
+	before := written()
+	if d := cmp.Diff(want, reports(t, args...)); d != "" {
+		t.Errorf("the second run reports something else:\n%s", d)
+	}
+	for name, data := range written() {
+		if before[name] != data {
+			t.Errorf("the second run wrote %s", filepath.Base(name))
+		}
+	}
+}
+
 // TestCacheKeepsChanges holds that an edit of one unit adds the results of what it changes
 // and no others, and the same edit nothing.
 func TestCacheKeepsChanges(t *testing.T) {

@@ -184,10 +184,11 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 	return units[0], nil
 }
 
-// remember makes an object record the questions about its origins.
+// remember makes an object keep its kind and record the questions about its origins.
 func (u *unit) remember(i int, o *render.Object) {
 	p := &places{of: u, index: i}
 	u.places = append(u.places, p)
+	o.KeepKind()
 	if o.Provenance != nil || u.rec == nil {
 		o.Provenance = p
 	}

@@ -101,7 +101,14 @@ func (a *accumulation) mergeAll(n *node, m resmap.ResMap, patches []*patch) erro
 
 // merge applies a strategic merge patch to resources.
 func (a *accumulation) merge(m resmap.ResMap, targets []*resource.Resource, patch *resource.Resource, c change) error {
-	return a.record(c, m.Resources, func() error { return m.ApplySmPatch(resource.MakeIdSet(targets), patch) })
+	ids := resource.MakeIdSet(targets)
+	targets = slices.DeleteFunc(m.Resources(), func(r *resource.Resource) bool { return !ids.Contains(r.CurId()) })
+	return a.record(c, only(targets...), func() error { return m.ApplySmPatch(ids, patch) })
+}
+
+// only returns the objects of a step that changes no others.
+func only(objects ...*resource.Resource) func() []*resource.Resource {
+	return func() []*resource.Resource { return objects }
 }
 
 // patchResources reads a strategic merge patch.
@@ -170,7 +177,7 @@ func (a *accumulation) patch(n *node, m resmap.ResMap, q *patch, p *types.Patch)
 		if err != nil {
 			return err
 		}
-		if err := a.record(q.change(lines[i]), m.Resources, func() error { return target.ApplySmPatch(patch) }); err != nil {
+		if err := a.record(q.change(lines[i]), only(target), func() error { return target.ApplySmPatch(patch) }); err != nil {
 			return err
 		}
 	}
@@ -204,7 +211,7 @@ func (a *accumulation) jsonPatch(n *node, m resmap.ResMap, q *patch, selected []
 		return err
 	}
 	ops := a.operations(n, q)
-	err = a.record(q.change(nil), m.Resources, func() error {
+	err = a.record(q.change(nil), only(selected...), func() error {
 		for _, r := range selected {
 			if err := patched(r, patch, ops); err != nil {
 				return err

@@ -122,7 +122,7 @@ func BrokenPasses(r *report.Report) []string {
 		if !is(rule) {
 			continue
 		}
-		for x := range r.Passes.All() {
+		for x := range r.Passes.Unprinted() {
 			name(x)
 		}
 		break

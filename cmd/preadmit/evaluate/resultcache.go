@@ -66,7 +66,7 @@ type resultCache struct {
 
 	lists    int      // number of indexed lists of units
 	policies []member // policies and the objects that belong to them
-	key      string   // hash of engineInputs
+	key      string   // hash of engineInputs and of the clusters' names
 	kinds    string   // kinds of the head's objects, which notes depend on
 	off      bool     // nothing is cached
 
@@ -105,8 +105,9 @@ func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) 
 	e.Plain(engineInputs{m.Build, *s.Settings, trusted.Modules, trusted.Data, r.sum(r.policies), trusted != in, in.Partial})
 	data, err := e.Data()
 	r.off = r.off || err != nil
-	r.key = r.keyOf("policies", string(data))
-	r.kinds = strings.Join(append(versions(render.Objects(in.Head)), load.ClusterNames(nil, in)...), "\n")
+	clusters := strings.Join(load.ClusterNames(nil, in), "\n")
+	r.key = r.keyOf("policies", string(data), clusters) // clusters with the same policies have surroundings of their own
+	r.kinds = strings.Join(append(versions(render.Objects(in.Head)), clusters), "\n")
 	r.findAround()
 	return r
 }

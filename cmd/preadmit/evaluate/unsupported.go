@@ -28,7 +28,7 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 	if len(exempting) == 0 {
 		return nil, nil
 	}
-	reqs := change.Concerns(requests(), exempting, read, append(found, passes.All())...)
+	reqs := change.Concerns(requests(), exempting, read, append(found, passes.Unprinted())...)
 	if len(reqs) == 0 {
 		return nil, nil
 	}
