@@ -65,8 +65,8 @@ fetched, or differs from the lock; everything else is kept.`,
 type fetchOptions struct {
 	checkOptions
 	locked, checkOnly, dryRun, git, keep bool
-	update                         string
-	format                         string
+	update                               string
+	format                               string
 
 	own       *pflag.FlagSet // flags that only fetch has
 	discovery []string       // all other flags, which are passed on to graph
