@@ -390,6 +390,7 @@ func (r *Result) sameMade(was, is *render.Object) bool {
 		}
 		fields = []string{at}
 	}
+	fields = append(fields, r.Fields...) // such as the replicas, which exceed a quota
 	return at != "" && !grows && !starts(was, is) && !slices.ContainsFunc(fields, func(at string) bool {
 		before, _ := render.Lookup(was.Object, at)
 		after, _ := render.Lookup(is.Object, at)
@@ -397,12 +398,20 @@ func (r *Result) sameMade(was, is *render.Object) bool {
 	})
 }
 
-// starts reports whether an update has controllers create objects where they created none: it ends a
-// suspension, or there were no replicas.
-func starts(was, is *render.Object) bool {
-	held, _ := render.Lookup(was.Object, "/spec/suspend")
-	holds, _ := render.Lookup(is.Object, "/spec/suspend")
-	return held == true && holds != true || amount(was, "/spec/replicas") == 0 && amount(is, "/spec/replicas") > 0
+// starts reports whether an update has controllers create pods where they created none: it ends a suspension, or there
+// were no replicas.
+func starts(was, is *render.Object) bool { return !makes(was) && makes(is) }
+
+// makes reports whether controllers create pods of an object now.
+func makes(o *render.Object) bool {
+	template, _ := PodTemplate(o.GroupVersionKind().GroupKind())
+	at := strings.TrimSuffix(template, "/template")
+	for _, held := range []string{"/spec/suspend", at + "/suspend"} {
+		if v, _ := render.Lookup(o.Object, held); v == true {
+			return false
+		}
+	}
+	return amount(o, at+"/replicas") > 0 && amount(o, at+"/parallelism") > 0
 }
 
 // amount returns a number of an object, which is 1 where it is not written.

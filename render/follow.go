@@ -764,6 +764,10 @@ func sameObject(a, b *Object) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Object, b.Object)
 }
 
+// IsDeployed reports whether a GitOps object deploys an object. A resolver may ask before that is known; then it is asked
+// again. o may be nil.
+func IsDeployed(o *Object) bool { return o != nil && o.Unit != nil && o.Unit.Owner != nil }
+
 // answers is the World of one call of Resolve. It records the questions.
 type answers struct {
 	*questions
@@ -845,7 +849,7 @@ func (q *questions) changed(now *objectIndex) bool {
 		return false
 	}
 	for t, o := range q.objects {
-		if !sameObject(o, now.object(t)) {
+		if is := now.object(t); !sameObject(o, is) || IsDeployed(o) != IsDeployed(is) {
 			return true
 		}
 	}

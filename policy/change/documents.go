@@ -28,7 +28,7 @@ type Documents struct {
 	was       map[fileKind]bool           // it deploys one
 	ending    map[fileKind]int            // how many more it deploys than the head
 	failed    map[fileKind]bool           // it could not render one: true if each is a unit of its own
-	loose     map[string]bool             // directories whose files it deploys as they are
+	loose     map[string][]*render.Unit   // the units that deploy files of a directory as they are
 	applied   map[string][]*render.Object // objects of the head, by kind
 	live      map[string]map[string]bool  // by kind, the files that hold those that something deploys
 	unreached map[string]bool             // units of the head that nothing deploys
@@ -65,10 +65,10 @@ func NewDocuments(base, head *Side, files Files) *Documents {
 		ids:      policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)),
 		deployed: base.Deployed.Without(func(unit string) bool { return stopped[unit] }),
 		known:    make(map[fileKind]bool), was: make(map[fileKind]bool), ending: make(map[fileKind]int), failed: make(map[fileKind]bool),
-		loose: make(map[string]bool), applied: make(map[string][]*render.Object), live: make(map[string]map[string]bool), unreached: head.unreached(),
+		loose: make(map[string][]*render.Unit), applied: make(map[string][]*render.Object), live: make(map[string]map[string]bool), unreached: head.unreached(),
 		idleIn: make(map[*render.Unit][]*policy.Request), reported: make(map[place]bool),
 	}
-	before, byHand := base.unreached(), base.byHand()
+	before, byHand, units := base.unreached(), base.byHand(), render.ByIdentity(base.Units)
 	for _, x := range base.Documents() {
 		is, dir := fileKind{x.File, x.Kind}, path.Dir(x.File)
 		d.known[is] = true
@@ -76,8 +76,13 @@ func NewDocuments(base, head *Side, files Files) *Documents {
 			d.failed[is] = slices.Contains(x.Units, x.File)
 		}
 		if deploys(x, before) {
-			d.was[is], d.loose[dir] = true, d.loose[dir] || !base.Walked.Claimed(dir) && !only(x.Units, byHand)
+			d.was[is] = true
 			d.ending[is]++
+			for _, id := range x.Units {
+				if u := units[id]; u != nil && !base.Walked.Claimed(dir) && !byHand[id] && !slices.Contains(d.loose[dir], u) {
+					d.loose[dir] = append(d.loose[dir], u)
+				}
+			}
 		}
 	}
 	for _, x := range head.Documents() {
@@ -108,20 +113,18 @@ func (s *Side) unreached() map[string]bool {
 }
 
 // byHand returns the units of Argo CD's and Flux's objects, and of their sources, that no object of the tree
-// deploys, where such objects say what is deployed. They say nothing about the files beside them.
+// deploys, if such objects say what is deployed. They say nothing about the files beside them.
 func (s *Side) byHand() map[string]bool {
 	all := make(map[string]bool)
+	if !s.Deployed.Opens() {
+		return all
+	}
 	for _, units := range []map[*render.Unit]bool{s.Deployed.Roots, s.Deployed.Sources} {
 		for u := range units {
-			all[u.Identity()] = s.Deployed.Opens()
+			all[u.Identity()] = true
 		}
 	}
 	return all
-}
-
-// only reports whether all units are among others.
-func only(units []string, among map[string]bool) bool {
-	return !slices.ContainsFunc(units, func(u string) bool { return !among[u] })
 }
 
 // NoLongerDeployed returns Unknown results for the objects of the requests of one cluster that are still
@@ -443,7 +446,7 @@ func (d *Documents) without(x render.TreeDocument, same bool) State {
 		return PerhapsDeployed
 	case same:
 		return NotDeployed
-	case !d.known[is] && d.loose[path.Dir(x.File)]:
+	case !d.known[is] && slices.ContainsFunc(d.loose[path.Dir(x.File)], func(u *render.Unit) bool { return applies(u, x.File) }):
 		return Deployed
 	}
 	if d.ending[is]--; d.ending[is] >= 0 {

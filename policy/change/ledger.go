@@ -172,11 +172,7 @@ func (s *Side) takes(by *render.Unit, file string) bool {
 	if s.Walked.Claimed(dir) || by.Owner == nil || !slices.Contains(s.Deployed.Named[by], dir) {
 		return false
 	}
-	types := []string{".yaml", ".yml"}
-	if by.Owner.GetKind() == "Application" {
-		types = append(types, ".json", ".jsonnet")
-	}
-	if !slices.Contains(types, path.Ext(file)) {
+	if !applies(by, file) {
 		return false
 	}
 	for _, key := range []string{"include", "exclude"} {
@@ -188,9 +184,21 @@ func (s *Side) takes(by *render.Unit, file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// applies reports whether the deployer of a unit applies files of a type from a directory.
+func applies(u *render.Unit, file string) bool {
+	types := []string{".yaml", ".yml"}
+	switch {
+	case u.Owner == nil:
+		types = append(types, ".json")
+	case u.Owner.GetKind() == "Application":
+		types = append(types, ".json", ".jsonnet")
+	}
+	return slices.Contains(types, path.Ext(file))
+}
+
 // unresolved reports whether it is unknown what a GitOps object deploys. An ApplicationSet that makes
 // nothing here may lack its clusters or parameters.
 func unresolved(u *render.Unit) bool {
 	generates := u.Owner != nil && (u.Owner.GetKind() == "ApplicationSet" || u.Owner.GetKind() == "ResourceSet")
-	return u.State != render.Suspended && u.State != render.Foreign && (len(render.Failures(u.Err)) > 0 || generates && len(u.Objects) == 0)
+	return u.State != render.Suspended && (u.State != render.Foreign || generates) && (len(render.Failures(u.Err)) > 0 || generates && len(u.Objects) == 0)
 }

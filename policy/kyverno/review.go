@@ -122,8 +122,9 @@ func (e *Engine) namedVersions(req *policy.Request) (all []policy.Version) {
 		for _, r := range p.Rules {
 			for _, f := range r.Match.Filters() {
 				for _, k := range f.Kinds {
-					if v := (policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}); !pattern.HasWildcard(k.Version) {
-						v.Kind.Version, v.Resource.Version = k.Version, k.Version
+					v := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
+					v.Kind.Version, v.Resource.Version = k.Version, k.Version
+					if !pattern.HasWildcard(k.Version) && k.Matches(v.Kind, req.SubResource) && !slices.Contains(all, v) {
 						all = append(all, v)
 					}
 				}

@@ -292,7 +292,7 @@ func (r *resolution) reply(objects ...*render.Object) *reply {
 		if strings.HasPrefix(sum, failure) {
 			r.spoil()
 		}
-		fmt.Fprintf(&sums, "%d %s", len(sum), sum)
+		fmt.Fprintf(&sums, "%d %s %t", len(sum), sum, render.IsDeployed(o))
 		if o != nil {
 			a.objects = append(a.objects, o)
 		}

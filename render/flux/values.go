@@ -109,7 +109,8 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 }
 
 // warnOptional warns that optional values are not in the tree, unless the configuration declares
-// the data on the cluster. They are undecided unless a GitOps object deploys their ConfigMap or Secret.
+// the data on the cluster. They are undecided unless their ConfigMap or Secret is deployed, by a GitOps object or together with the
+// HelmRelease.
 func (t *task) warnOptional(ref valuesReference, pointer string) {
 	namespace := t.object.GetNamespace()
 	if _, declared := t.world.Cluster.Substitute[namespace+"/"+ref.Name]; declared {
@@ -117,7 +118,7 @@ func (t *task) warnOptional(ref valuesReference, pointer string) {
 	}
 	o := t.world.Object(schema.GroupKind{Kind: ref.Kind}, namespace, ref.Name)
 	e := t.error(pointer, "missing-values", "there is no %s %s/%s in the tree: what values it brings on the cluster is not known", ref.Kind, namespace, ref.Name)
-	e.Hint, e.Undecided = dataHint(namespace, ref.Name), o == nil || o.Unit == nil || o.Unit.Owner == nil
+	e.Hint, e.Undecided = dataHint(namespace, ref.Name), o == nil || !render.IsDeployed(o) && o.Unit != t.object.Unit
 	switch {
 	case !e.Undecided:
 		e.Err = fmt.Errorf("%s %s/%s has no key %s in the tree, so none on the cluster is assumed", ref.Kind, namespace, ref.Name, ref.key())

@@ -200,9 +200,9 @@ func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, req
 	return requested, false
 }
 
-// mayName reports whether one of the rules might match the request if more were known about its kind than
-// without a definition: the guessed name of its resource may be wrong, where the rule names a resource that can
-// be an irregular plural of the kind, and its objects may be served in the version that the rule names.
+// mayName reports whether one of the rules might match the request if its CustomResourceDefinition were known. The guessed
+// name of its resource may be wrong, and the rule may name a resource that can be an irregular plural of the kind. Its
+// objects may be served in another version, and the rule may name that.
 func (c *Criteria) mayName(rules []v1.NamedRuleWithOperations, s Subject, matches matcher) bool {
 	r := s.Request()
 	others := c.equivalent && VersionsUnknown(r.Resource)
