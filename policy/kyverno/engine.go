@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/filters"
+	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
@@ -317,6 +318,9 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 	x := r.newRun(rule, t)
 	switch {
 	case len(r.questions) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
+		return x.only(&verdict{})
+	case !matched && r.mayMatch(rule, t):
+		_ = r.ask(match.UnknownResource(r.req.Kind))
 		return x.only(&verdict{})
 	case !matched:
 		return nil

@@ -38,6 +38,7 @@ type review struct {
 	old       map[string]any // nil on CREATE
 	converted bool           // the rules see the objects in another version than the request's
 	noVersion error          // why the objects could not be converted to it
+	versions  bool           // the kind may have other versions, and no rule names that of the request
 
 	search jmespath.Options
 	*notes
@@ -71,7 +72,8 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		engine: e, ctx: ctx, req: seen, mocks: mocks,
 		operation: string(req.Operation), object: seen.Admitted, old: seen.OldAdmitted,
 		converted: seen != req, noVersion: err,
-		notes: &notes{},
+		versions: !e.options.CLI && match.VersionsUnknown(req.Resource) && !e.names(req.Kind, req.SubResource, by),
+		notes:    &notes{},
 	}
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
 	if r.operation == opDelete {
@@ -87,10 +89,7 @@ func (e *Engine) versioned(req *policy.Request, by []*phase) (*policy.Request, e
 	if e.options.CLI || e.options.Kinds == nil {
 		return req, nil
 	}
-	others, unknown := e.options.Kinds.Equivalent(req.Resource.GroupVersionResource), match.VersionsUnknown(req.Resource)
-	if unknown {
-		others = e.namedVersions(req)
-	}
+	others := e.options.Kinds.Equivalent(req.Resource.GroupVersionResource)
 	if len(others) == 0 || e.names(req.Kind, req.SubResource, by) {
 		return req, nil
 	}
@@ -100,9 +99,6 @@ func (e *Engine) versioned(req *policy.Request, by []*phase) (*policy.Request, e
 	}
 	seen := *req
 	seen.Kind, seen.Resource.GroupVersionResource, seen.Typed = others[i].Kind, others[i].Resource, nil
-	if unknown {
-		return &seen, errors.New(match.UnknownResource(req.Kind))
-	}
 	for _, tree := range []*map[string]any{&seen.Admitted, &seen.OldAdmitted} {
 		if *tree == nil {
 			continue
@@ -116,22 +112,24 @@ func (e *Engine) versioned(req *policy.Request, by []*phase) (*policy.Request, e
 	return &seen, nil
 }
 
-// namedVersions returns the versions in which policies name the kind of a request.
-func (e *Engine) namedVersions(req *policy.Request) (all []policy.Version) {
-	for _, p := range e.index.For(req.Kind.Kind) {
-		for _, r := range p.Rules {
-			for _, f := range r.Match.Filters() {
-				for _, k := range f.Kinds {
-					v := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
-					v.Kind.Version, v.Resource.Version = k.Version, k.Version
-					if !pattern.HasWildcard(k.Version) && k.Matches(v.Kind, req.SubResource) && !slices.Contains(all, v) {
-						all = append(all, v)
-					}
-				}
+// mayMatch reports whether a rule would match the object in another version that the rule names, if it is unknown which
+// versions there are.
+func (r *review) mayMatch(rule *Rule, t *document.Target) bool {
+	if !r.versions {
+		return false
+	}
+	other := *t
+	for _, f := range rule.Match.Filters() {
+		for _, k := range f.Kinds {
+			if other.Kind.Version = k.Version; k.Version == t.Kind.Version || pattern.HasWildcard(k.Version) {
+				continue
+			}
+			if matched, _ := rule.Matches(&other); matched {
+				return true
 			}
 		}
 	}
-	return all
+	return false
 }
 
 // names reports whether a rule of the phases names a kind in this version.
