@@ -50,7 +50,7 @@ var questionForms = []struct {
 	form *regexp.Regexp
 }{
 	{"Namespace", ": give the Namespace with --with", regexp.MustCompile(`\bnamespace ([^\s,:]+).*: give the Namespace with --with$`)},
-	{"CustomResourceDefinition", ": give its CustomResourceDefinition with --with", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind|whether) ([^:]+?)(?: is namespaced)?: give its CustomResourceDefinition with --with$`)},
+	{"CustomResourceDefinition", ": give its CustomResourceDefinition with --with", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the (?:resource|versions) of kind|whether) ([^:]+?)(?: is namespaced)?: give its CustomResourceDefinition with --with$`)},
 	{MissingUser, ": give the user with --as", regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
 	{MissingAnswer, "needs the answer to GET ", regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
 	{"", "needs a parameter of kind ", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},

@@ -25,6 +25,7 @@ func TestMissingIn(t *testing.T) {
 		"needs to know whether the cluster serves x.io/v1, Kind=Limit: give its CustomResourceDefinition with --with":              {{"CustomResourceDefinition", "x.io/v1, Kind=Limit"}},
 		"needs to know whether Limit.x.io is namespaced: give its CustomResourceDefinition with --with":                            {{"CustomResourceDefinition", "Limit.x.io"}},
 		"needs to know the resource of kind Limit in x.io/v1: give its CustomResourceDefinition with --with":                       {{"CustomResourceDefinition", "Limit in x.io/v1"}},
+		"needs to know the versions of kind Limit.x.io: give its CustomResourceDefinition with --with":                             {{"CustomResourceDefinition", "Limit.x.io"}},
 		"needs to know configmaps a/b: give it with --with":                                                                        {{"configmaps", "a/b"}},
 		"needs the list of limits.x.io: give them with --with":                                                                     {{"limits.x.io", ""}},
 		"needs the answer to GET /api/v1/pods: give it with --with":                                                                {{MissingAnswer, "/api/v1/pods"}},

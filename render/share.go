@@ -192,8 +192,8 @@ func (u *Unit) Forget() {
 // A memory holds the provenance of a unit's objects until it is forgotten.
 type memory struct {
 	again   func(variants bool) *Unit // renders the unit once more
-	objects []*Object                 // and variants, from the number single on
-	single  int
+	objects []*Object                 // those of the unit, followed by its variants
+	plain   int                       // the number of the former
 
 	mu         sync.Mutex
 	provenance []Provenance // of the objects and variants; empty if forgotten
@@ -201,7 +201,7 @@ type memory struct {
 
 // forgets makes the unit's objects look up their places in a memory, which Forget can free.
 func (u *Unit) forgets(again func(variants bool) *Unit) {
-	m := &memory{again: again, objects: slices.Concat(u.Objects, u.Variants), single: len(u.Objects)}
+	m := &memory{again: again, objects: slices.Concat(u.Objects, u.Variants), plain: len(u.Objects)}
 	for i, o := range m.objects {
 		m.provenance = append(m.provenance, o.Provenance)
 		if o.Provenance != nil {
@@ -217,11 +217,11 @@ func (m *memory) get(i int) Provenance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i >= len(m.provenance) { // variants are rendered again only if their places are needed
-		u := m.again(i >= m.single)
+		u := m.again(i >= m.plain)
 		again := slices.Concat(u.Objects, u.Variants)
 		m.provenance = make([]Provenance, len(m.objects))
-		if i < m.single {
-			m.provenance = m.provenance[:m.single]
+		if i < m.plain {
+			m.provenance = m.provenance[:m.plain]
 		}
 		for i := range min(len(m.provenance), len(again)) {
 			if reflect.DeepEqual(m.objects[i].Object, again[i].Object) {

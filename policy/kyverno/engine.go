@@ -320,7 +320,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 	case len(r.questions) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
 		return x.only(&verdict{})
 	case !matched && r.mayMatch(rule, t):
-		_ = r.ask(match.UnknownResource(r.req.Kind))
+		_ = r.ask(match.UnknownResource(r.req))
 		return x.only(&verdict{})
 	case !matched:
 		return nil

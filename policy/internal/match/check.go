@@ -168,12 +168,15 @@ func (c *Criteria) Question(s Subject) (fact, pointer string) {
 	if c.matchNamespace(s) == Unknown {
 		return UnknownNamespace(s.In()), "/namespaceSelector"
 	}
-	return UnknownResource(s.Request().Kind), "/resourceRules"
+	return UnknownResource(s.Request()), "/resourceRules"
 }
 
-// UnknownResource returns the needed fact about a kind whose resource or versions are unknown.
-func UnknownResource(kind schema.GroupVersionKind) string {
-	return fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", kind.GroupKind())
+// UnknownResource returns the needed fact about the kind of a request: the name of its resource, or its versions.
+func UnknownResource(r *policy.Request) string {
+	if r.Resource.Guessed {
+		return fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", r.Kind.GroupKind())
+	}
+	return fmt.Sprintf("needs to know the versions of kind %s: give its CustomResourceDefinition with --with", r.Kind.GroupKind())
 }
 
 // UnknownNamespace returns the needed fact about an unknown namespace.
