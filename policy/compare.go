@@ -404,14 +404,8 @@ func starts(was, is *render.Object) bool { return !makes(was) && makes(is) }
 
 // makes reports whether controllers create pods of an object now.
 func makes(o *render.Object) bool {
-	template, _ := PodTemplate(o.GroupVersionKind().GroupKind())
-	at := strings.TrimSuffix(template, "/template")
-	for _, held := range []string{"/spec/suspend", at + "/suspend"} {
-		if v, _ := render.Lookup(o.Object, held); v == true {
-			return false
-		}
-	}
-	return amount(o, at+"/replicas") > 0 && amount(o, at+"/parallelism") > 0
+	n, _ := podsOf(o.GroupVersionKind().GroupKind(), o.Object)
+	return n > 0
 }
 
 // amount returns a number of an object, which is 1 where it is not written.

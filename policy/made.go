@@ -134,7 +134,7 @@ type madeSource struct {
 	at string
 }
 
-// MakerKinds returns the kinds of which controllers create pods or claims, sorted.
+// MakerKinds returns the kinds of which controllers create pods, sorted.
 func MakerKinds() []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(makers), compareGroupKinds)
 }
@@ -160,25 +160,35 @@ func MadeOf(o *render.Object, held map[string]any, kind schema.GroupVersionKind)
 // Made describes the object of a request by a controller.
 func (r *Request) Made() Made {
 	maker, kind := r.Maker, r.Maker.Kind.GroupKind()
-	m := Made{Object: r.Object, Source: madeSource{maker.Subject(), r.by.template}, Count: 1, Lasts: makers[kind].controller != "job-controller"}
+	m := Made{Object: r.Object, Source: madeSource{maker.Subject(), r.by.template}, Lasts: makers[kind].controller != "job-controller"}
 	if name := maker.Subject().GetName(); name != "" {
 		m.Name = path.Join(kind.String(), name, r.by.template)
 	}
-	at, _ := strings.CutSuffix(makers[kind].template, "/template")
-	for _, field := range []string{"/replicas", "/parallelism", "/completions"} { // a Job has at most as many pods as completions
-		v, ok := render.Lookup(maker.Admitted, at+field)
-		if n, err := strconv.Atoi(fmt.Sprint(v)); ok && err == nil && (m.Field == "" || n < m.Count) {
-			m.Count, m.Field = n, at+field
-		}
-	}
+	m.Count, m.Field = podsOf(kind, maker.Admitted)
 	if kind == PodKind.GroupKind() {
 		always, _ := render.Lookup(maker.Admitted, "/spec/restartPolicy")
 		m.Lasts = always == "Always"
 	}
-	if held, _ := render.Lookup(maker.Admitted, "/spec/suspend"); held == true {
-		m.Count, m.Field = 0, ""
-	}
 	return m
+}
+
+// podsOf returns how many pods controllers create of an object at once, and the pointer of that number, or "". It is 1 if
+// the object has no number.
+func podsOf(kind schema.GroupKind, object map[string]any) (count int, field string) {
+	at := strings.TrimSuffix(makers[kind].template, "/template")
+	for _, held := range []string{"/spec/suspend", at + "/suspend"} {
+		if v, _ := render.Lookup(object, held); v == true {
+			return 0, ""
+		}
+	}
+	count = 1
+	for _, key := range []string{"/replicas", "/parallelism", "/completions"} { // a Job has at most as many pods as completions
+		v, ok := render.Lookup(object, at+key)
+		if n, err := strconv.Atoi(fmt.Sprint(v)); ok && err == nil && (field == "" || n < count) {
+			count, field = n, at+key
+		}
+	}
+	return count, field
 }
 
 // claims returns the templates of volume claims: of a StatefulSet, and of its pods' ephemeral volumes.

@@ -193,7 +193,7 @@ func (u *Unit) Forget() {
 type memory struct {
 	again   func(variants bool) *Unit // renders the unit once more
 	objects []*Object                 // those of the unit, followed by its variants
-	plain   int                       // the number of the former
+	plain   int                       // how many are the unit's own
 
 	mu         sync.Mutex
 	provenance []Provenance // of the objects and variants; empty if forgotten

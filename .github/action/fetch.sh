@@ -51,12 +51,12 @@ bring() {
   *) fail "$code" 'Nothing could be fetched: the lock or the configuration is wrong, as the log says.' ;;
   esac
   after=$(held)
-  # Of a restored cache the key is taken.
+  # A restored cache has this key already.
   [ -z "$KEY" ] || [ "$before" != 0 ] || [ "$after" = 0 ] || output save true
 }
 
 # unlocked brings what the lock lacks, and locks it for this run only. The base says which
-# hosts are asked. It runs where set -e does not hold.
+# hosts are asked. Its caller switches set -e off.
 unlocked() {
   local code=0 lock dir
   lock=$(root)/.preadmit/lock.yaml

@@ -70,7 +70,7 @@ func testActionFetch(t *testing.T, _ *shop) {
 		t.Errorf("not locked: %v\n%s", outputs, log)
 	}
 	outputs, log = run(func(c *actionCase) { c.input("fetch", "new").input("only-new", "true") })
-	if outputs["exit-code"] != "0" || outputs["unchanged"] != "2" || outputs["undecided"] != "0" || !strings.Contains(log, "::notice") || !strings.Contains(log, "digest: sha256:") {
+	if outputs["exit-code"] != "0" || outputs["unchanged"] != "2" || outputs["undecided"] != "0" || !strings.Contains(log, "::notice") || !strings.Contains(log, "digest: sha256:") || strings.Contains(log, "removed:") {
 		t.Errorf("fetch: new: %v\n%s", outputs, log)
 	}
 	writeFiles(t, repo, map[string]string{"apps/web.yaml": fluxRelease("web", "https://elsewhere.example/charts", "1.2.0")})

@@ -83,7 +83,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock is incomplete or has entries that nothing needs")
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
-	own.BoolVar(&o.keep, "keep", false, "keep in the lock what nothing needs")
+	own.BoolVar(&o.keep, "keep", false, "keep entries of the lock that nothing needs")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
 	own.StringVar(&o.Base, "base", "", "ask only hosts that the configuration (fetch.hosts) or the lock names at git revision `REV`; with --locked, also fetch what is locked there")
 	o.own = own

@@ -66,7 +66,7 @@ func Count(base, head *Side) (perhaps map[string]string, fading []*render.Unit) 
 				continue
 			}
 			e := entry(base, head, u)
-			if e.Verdict() != Counts || s == base && e.Base == NotDeployed { // what the head deploys first is not there yet
+			if e.Verdict() != Counts || s == base && e.Base == NotDeployed { // the change is the first to deploy it
 				continue
 			}
 			u.State, perhaps[u.Identity()] = "", e.Why

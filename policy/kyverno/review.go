@@ -38,7 +38,7 @@ type review struct {
 	old       map[string]any // nil on CREATE
 	converted bool           // the rules see the objects in another version than the request's
 	noVersion error          // why the objects could not be converted to it
-	versions  bool           // the kind may have other versions, and no rule names that of the request
+	versions  bool           // no rule names the request's version, and it is unknown which others the kind has
 
 	search jmespath.Options
 	*notes

@@ -151,8 +151,8 @@ type quotaGroup struct {
 	namespace string
 }
 
-// listed returns the objects of a kind and a namespace that are known to be on a cluster, each once: those of the tree and,
-// of pods and claims, also those that controllers create and keep. What --with gives is on the cluster nil.
+// listed returns the objects of a kind and a namespace that are known to be on a cluster, each once. Pods and claims that
+// controllers create are among them, if they last. Objects that --with gives are on the cluster nil.
 func (k *Kinds) listed(kind schema.GroupKind, on any, namespace string) []apiserver.Listed {
 	k.counting.Lock()
 	defer k.counting.Unlock()
@@ -207,7 +207,7 @@ func (k *Kinds) ofMaker(o *render.Object) bool {
 	})
 }
 
-// eachMade calls add for the objects of a kind that controllers create of each object and keep.
+// eachMade calls add for each object of a kind that a controller creates, if it lasts.
 func (k *Kinds) eachMade(kind schema.GroupVersionKind, add func(*render.Object, apiserver.Listed)) {
 	for _, maker := range append(policy.MakerKinds(), policy.PodKind.GroupKind()) {
 		for _, o := range k.cluster.List(maker) {

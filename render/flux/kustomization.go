@@ -278,7 +278,7 @@ func (t *task) checkObjects() {
 	e := errorAt(without[0], "/metadata", "no-namespace", "%s %s has no namespace: Flux sets no default, so the API server refuses it",
 		without[0].GetKind(), without[0].GetName())
 	e.Hint = "set metadata.namespace, or spec.targetNamespace of the Kustomization"
-	if n := len(without) - 1; n > 0 { // the message tells whether the base has this, too
+	if n := len(without) - 1; n > 0 { // not in the message, by which the warnings of both sides are compared
 		e.Hint += fmt.Sprintf("; %d more objects have none", n)
 	}
 	t.warn(e)

@@ -143,7 +143,7 @@ func allocated(object, old runtime.Object, health healthPorts, others []*corev1.
 		all = append(all, causeOf(e))
 	}
 	own, ofPort := make(map[int32]bool), make(map[int32]int32)
-	had := func(n int32) bool { // an update releases what the Service had at its end
+	had := func(n int32) bool { // an update releases the old ports only when it ends
 		return was != nil && slices.ContainsFunc(was.Spec.Ports, func(o core.ServicePort) bool { return o.NodePort == n })
 	}
 	allocatePort := func(at *field.Path, n int32, text string) {
@@ -190,7 +190,7 @@ func allocated(object, old runtime.Object, health healthPorts, others []*corev1.
 	return all
 }
 
-// healthPorts are the node ports for health checks that a Service and the one before an update ask for, or 0.
+// healthPorts are the node ports for health checks that a Service asks for, after and before an update. 0 is none.
 type healthPorts struct{ now, was int32 }
 
 // healthPort returns the node port for health checks that an object asks for. complete may set another one later.

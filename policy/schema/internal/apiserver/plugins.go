@@ -88,15 +88,15 @@ func PluginKinds() []schema.GroupKind {
 // A Listed is an object of the cluster in version v1.
 type Listed struct {
 	Source any    // identifies it
-	Name   string // the same by name; "" if it has none
+	Name   string // identifies it on another side of a change; "" if it has none
 	Object runtime.Object
 	Count  int // how many there are
 }
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known. sure reports whether one of the objects is known to be on the cluster, which usage
-// knows by cluster. Plugins whose names are disabled do nothing.
+// if it is not known. sure reports whether one of the objects is known to be on the cluster. usage says
+// how much objects use of quotas; there, the cluster has the key cluster. Plugins whose names are disabled do nothing.
 func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount, sure func(kind, namespace, name string) bool, usage *Usage, cluster any) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass), classes: make(map[string]*storagev1.StorageClass),

@@ -162,8 +162,8 @@ func (u *Usage) group(e quota.Evaluator, at quotaGroup) *groupUsage {
 	return g
 }
 
-// used returns what the other objects of the request's kind use of a quota. An object of the request's cluster takes the
-// place of one of the same name that is on each.
+// used returns how much the other objects of the request's kind use of a quota. If an object of the cluster has the name of
+// an object that is on each cluster, only the former counts.
 func (u *Usage) used(e quota.Evaluator, r Request, q *corev1.ResourceQuota, cluster any) corev1.ResourceList {
 	u.mu.Lock()
 	defer u.mu.Unlock()

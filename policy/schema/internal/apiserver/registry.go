@@ -191,7 +191,7 @@ type Request struct {
 	Plugins   *Plugins          // may be nil
 	Others    []*corev1.Service // of the cluster, which have an address or a node port
 	Source    any               // identifies the object among the Listed ones
-	Name      string            // the same by name; "" if it has none
+	Name      string            // identifies it on another side of a change; "" if it has none
 	Count     int               // how many such objects a controller creates, else 1; 0 if none now
 }
 
