@@ -3,11 +3,13 @@ package tui
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -188,3 +190,16 @@ func editorNamed(program string) editorKind {
 	}
 	return editorKind{}
 }
+
+// A lateCommand starts only when Bubble Tea's drawing loop has surely ended. A program that returns before the loop
+// ends leaves the screen empty for good (github.com/charmbracelet/bubbletea/issues/1778).
+type lateCommand struct{ cmd *exec.Cmd }
+
+func (c lateCommand) Run() error {
+	time.Sleep(100 * time.Millisecond)
+	return c.cmd.Run()
+}
+
+func (c lateCommand) SetStdin(r io.Reader)  { c.cmd.Stdin = r }
+func (c lateCommand) SetStdout(w io.Writer) { c.cmd.Stdout = w }
+func (c lateCommand) SetStderr(w io.Writer) { c.cmd.Stderr = w }

@@ -342,7 +342,7 @@ func (m *model) edit(at render.Span) tea.Cmd {
 	}
 	name, note := at.String(), ed.Note
 	if !ed.Window {
-		return tea.ExecProcess(ed.Cmd, func(err error) tea.Msg { return editedMsg{name, note, err} })
+		return tea.Exec(lateCommand{ed.Cmd}, func(err error) tea.Msg { return editedMsg{name, note, err} })
 	}
 	m.say("the editor was asked to open %s%s", name, note)
 	return func() tea.Msg { return editedMsg{name, note, ed.Cmd.Run()} }
