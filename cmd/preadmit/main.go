@@ -4,7 +4,8 @@
 // This package contains the command lines, the lists of renderers and resolvers (lists.go), and the
 // writing of output files. main.go lists the commands; each command has a file with its name
 // (check.go, render.go, explain.go, policiescmd.go with packs, testcmd.go, fix.go with package
-// fixes, init.go with package draft, graph.go, fetch.go with package download, triage.go with lsp). A run uses
+// fixes, init.go with package draft, graph.go, fetch.go with package download, triage.go with lsp,
+// mcp.go). A run uses
 //
 //   - flags.go, config.go: the flags, --timeout too; package config: the configuration file
 //   - usage.go, completion.go: help, errors and completion
@@ -96,6 +97,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newFetchCommand(code),
 		newTriageCommand(),
 		newLSPCommand(code),
+		newMCPCommand(),
 		newConvertCommand(),
 		newExplainCommand(code),
 		newPoliciesCommand(code),

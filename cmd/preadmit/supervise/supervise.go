@@ -37,7 +37,7 @@ var commands = []string{"check", "render", "explain", "test", "graph", "baseline
 
 // others lists the commands that run in this process; triage and lsp have a
 // [Service].
-var others = []string{"triage", "lsp", "convert", "verify", "packs", "version", "help", "completion", "fetch", "__complete", "__completeNoDesc"}
+var others = []string{"triage", "lsp", "mcp", "convert", "verify", "packs", "version", "help", "completion", "fetch", "__complete", "__completeNoDesc"}
 
 // The variable runs the parent during initialization, see above. A child, a
 // test or another command continues with package main.
