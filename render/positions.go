@@ -131,15 +131,11 @@ func (p *Positions) Line(pointer string, n int) []Origin {
 // title returns the field that names an object.
 func (p *Positions) title() found {
 	for _, pointer := range []string{"/metadata/name", "/metadata/generateName", "/kind"} {
-		if f := p.find(pointer); !f.missing && p.scalarAt(f) {
+		if f := p.find(pointer); !f.missing && len(p.tree.entriesOf(f.entry.node)) == 0 {
 			return f
 		}
 	}
 	return found{entry: p.entry, keyed: p.keyed, flow: p.flow}
-}
-
-func (p *Positions) scalarAt(f found) bool {
-	return len(p.tree.entriesOf(f.entry.node)) == 0
 }
 
 // Sub returns the positions of the part of the document at a JSON pointer, or

@@ -253,7 +253,10 @@ func (w *walk) dir(name string) {
 		w.errs = append(w.errs, openError(w.fsys, name, err))
 	}
 	if !w.selection.Hidden {
-		if name != "." && !w.named[name] && isChainsaw(entries) {
+		if name != "." && !w.named[name] && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			name := strings.ToLower(e.Name())
+			return e.Type().IsRegular() && (name == "chainsaw-test.yaml" || name == "chainsaw-test.yml")
+		}) {
 			delete(w.walked, name)
 			w.leave(name, "fixtures of a test suite", DocFixture)
 			return
@@ -385,7 +388,7 @@ func (w *walk) link(name string) {
 		w.skip(name, err.Err.Error())
 	default:
 		info, err := fs.Stat(w.fsys, target)
-		if err == nil && (info.IsDir() || manifest) && inGit(target) {
+		if err == nil && (info.IsDir() || manifest) && slices.Contains(strings.Split(target, "/"), ".git") {
 			w.fail(name, "link-into-git", errors.New("symbolic link leads into .git, whose files are not looked at"))
 			return
 		}
@@ -395,9 +398,6 @@ func (w *walk) link(name string) {
 		}
 	}
 }
-
-// inGit reports whether a path lies in Git's own directory.
-func inGit(name string) bool { return slices.Contains(strings.Split(name, "/"), ".git") }
 
 // Resolve returns the path without symbolic links that a path leads to, as
 // [Discover] follows them. The error is an *[Error] at the path, with the rule

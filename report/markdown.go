@@ -62,7 +62,8 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	m.notRendered()
 	m.clusterChanges()
 	m.diffs()
-	m.proposed()
+	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
+	m.proposals("No longer found by the proposed policies", shareNoLonger, m.noLonger)
 	m.accepted()
 	m.notes()
 	allot(m.limit-markdownTitles, m.sections)
@@ -224,11 +225,6 @@ func (m *markdownWriter) changeItem(c *Change) string {
 		item += " at " + placeLink(*c.Origin, m.links.of(c))
 	}
 	return item
-}
-
-func (m *markdownWriter) proposed() {
-	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
-	m.proposals("No longer found by the proposed policies", shareNoLonger, m.noLonger)
 }
 
 func (m *markdownWriter) proposals(title string, share int, all []proposal) {

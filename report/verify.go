@@ -276,7 +276,17 @@ func (v *verifier) result(r node) {
 	suppressed := v.suppressed(r)
 	v.locations(r)
 	v.related(r)
-	v.flows(r.get("codeFlows"))
+	for _, flow := range r.get("codeFlows").list() {
+		for _, thread := range flow.get("threadFlows").list() {
+			all := thread.get("locations")
+			if n := len(all.list()); n > 10000 {
+				v.add(all, "the flow has %d locations, and GitHub refuses more than 10,000", n)
+			}
+			for _, l := range all.list() {
+				v.place(l.get("location"))
+			}
+		}
+	}
 	v.fixes(r.get("fixes"))
 	v.fingerprint(r)
 	v.once(r, id, suppressed)
@@ -372,20 +382,6 @@ func (v *verifier) locations(r node) {
 		v.add(region, "the first location has no startLine, so GitHub can't show it")
 	}
 	v.places(all)
-}
-
-func (v *verifier) flows(flows node) {
-	for _, flow := range flows.list() {
-		for _, thread := range flow.get("threadFlows").list() {
-			all := thread.get("locations")
-			if n := len(all.list()); n > 10000 {
-				v.add(all, "the flow has %d locations, and GitHub refuses more than 10,000", n)
-			}
-			for _, l := range all.list() {
-				v.place(l.get("location"))
-			}
-		}
-	}
 }
 
 // fixes checks the places that fixes replace.

@@ -60,7 +60,12 @@ func (m *model) received(msg tea.Msg) tea.Cmd {
 	case arranged:
 		m.arranged(msg)
 	case fetchedMsg:
-		return m.fetchedOne(msg)
+		m.fetched.busy = false
+		if msg.report == m.session.report {
+			m.fetched.keep(msg.key, msg.fetched)
+			m.built = builtPane{}
+		}
+		return m.want()
 	case proposedMsg:
 		m.review(msg)
 	case writtenMsg:

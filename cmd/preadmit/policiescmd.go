@@ -128,7 +128,11 @@ func newPacksCommand() *cobra.Command {
 		Args:  wants(0, 2, "at most a pack and a rule", "preadmit packs best-practices"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listPacks(cmd.OutOrStdout())
+				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				for _, p := range engines.Packs() {
+					fmt.Fprintf(tw, "%s\t%s\n", p.Name, p.Doc)
+				}
+				return tw.Flush()
 			}
 			if !slices.Contains(engines.PackNames(), args[0]) {
 				return fmt.Errorf("there is no pack %q; %s", args[0], render.Instead(args[0], engines.PackNames()))
@@ -143,14 +147,6 @@ func newPacksCommand() *cobra.Command {
 			return listRules(cmd.OutOrStdout(), rules)
 		},
 	}
-}
-
-func listPacks(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, p := range engines.Packs() {
-		fmt.Fprintf(tw, "%s\t%s\n", p.Name, p.Doc)
-	}
-	return tw.Flush()
 }
 
 func listRules(w io.Writer, rules []policy.Rule) error {

@@ -209,7 +209,7 @@ func (r *review) each(p *phase, respond func(Response)) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.applies(c.policy, t) || r.explainer.skips(c.policy) {
+		if !(c.policy.InScope(t) && (c.policy.Admission || r.engine.options.CLI)) || r.explainer.skips(c.policy) {
 			continue
 		}
 		for _, g := range c.programs {
@@ -280,11 +280,6 @@ func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *doc
 	return stop
 }
 
-// applies reports whether the policy's rules are evaluated at all.
-func (r *review) applies(pol *Policy, t *document.Target) bool {
-	return pol.InScope(t) && (pol.Admission || r.engine.options.CLI)
-}
-
 // runRule evaluates one rule. If it is being explained, the explainer evaluates
 // it.
 func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
@@ -334,7 +329,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 	}
 	r.questions = nil
 	if c := r.engine.conditions[pol]; c != nil {
-		if v := c.conditionsHold(x); v != nil {
+		if v := newCELRun(c, x, nil).conditionsHold(); v != nil {
 			if v.status == StatusSkip {
 				return nil
 			}

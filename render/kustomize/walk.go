@@ -144,7 +144,12 @@ func (w *walk) inspect(n *node) {
 	for _, r := range references(&n.spec) {
 		w.follow(n, r)
 	}
-	w.inlinePatches(n)
+	for i, p := range n.spec.Patches {
+		w.inlinePatch(n, "patches", i, p.Patch)
+	}
+	for i, p := range n.spec.PatchesJson6902 {
+		w.inlinePatch(n, "patchesJson6902", i, p.Patch)
+	}
 	w.inflateAll(n)
 	n.count()
 	w.grow(n.replacements())

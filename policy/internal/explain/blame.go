@@ -116,7 +116,7 @@ func (c *collector) dispatch(n *node, want bool, k rank) bool {
 	case opNot:
 		return c.blame(n.kids()[0], !want, k)
 	case opCond:
-		return c.conditional(n, want, k)
+		return c.blame(n.kids()[1], want, k) || c.opposite(n.kids()[0], k)
 	case opVariable, opBind:
 		return c.blame(n.via(), want, k)
 	case opOr2:

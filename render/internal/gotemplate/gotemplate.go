@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,7 +57,10 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	t := &Template{ctx: ctx, text: text}
 	fns := t.functions()
 	if o.Operator {
-		t.operator(fns)
+		maps.DeleteFunc(fns, func(name string, _ any) bool { return slices.Contains(notSlim, name) })
+		for name, f := range map[string]any{"toYaml": wholeYAML, "mustToYaml": wholeYAML, "slugify": slug} {
+			fns[name] = t.guard(f)
+		}
 	}
 	if o.Data != "" {
 		t.byName = true
