@@ -173,7 +173,7 @@ func (w *walk) given(name string) {
 		w.out.NotFound = append(w.out.NotFound, name)
 		return
 	}
-	if target, err := resolve(w.fsys, clean); err == nil {
+	if target, err := Resolve(w.fsys, clean); err == nil {
 		clean = target
 	}
 	w.selection = w.graph.Selection.around(clean)
@@ -379,7 +379,7 @@ func hasManifestName(name string) bool {
 // link adds the target of a symbolic link to the list. A dangling link is an
 // error if its name is one of a manifest.
 func (w *walk) link(name string) {
-	target, err := resolve(w.fsys, name)
+	target, err := Resolve(w.fsys, name)
 	manifest := hasManifestName(name)
 	switch {
 	case err != nil && (manifest || err.Rule == "escapes-tree" && path.Ext(name) == ""): // the target may be a directory
@@ -400,18 +400,9 @@ func (w *walk) link(name string) {
 }
 
 // Resolve returns the path without symbolic links that a path leads to, as
-// [Discover] follows them. The error is an *[Error] at the path, with the rule
+// [Discover] follows them. The error is at the path, with the rule
 // "dangling-link" or "escapes-tree".
-func Resolve(fsys fs.FS, name string) (string, error) {
-	target, err := resolve(fsys, name)
-	if err != nil {
-		return "", err
-	}
-	return target, nil
-}
-
-// resolve follows symbolic links to a path without any.
-func resolve(fsys fs.FS, name string) (string, *Error) {
+func Resolve(fsys fs.FS, name string) (string, *Error) {
 	done, rest, hops := ".", strings.Split(name, "/"), 0
 	for len(rest) > 0 {
 		next := path.Join(done, rest[0])

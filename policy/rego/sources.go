@@ -274,8 +274,8 @@ type fileWalk struct {
 }
 
 func (f *fileWalk) entry(name string) {
-	real, err := render.Resolve(f.fsys, name)
-	if err != nil {
+	real, broken := render.Resolve(f.fsys, name)
+	if broken != nil {
 		real = name
 	}
 	info, err := fs.Stat(f.fsys, real)
