@@ -1,8 +1,6 @@
 package render
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Positions knows where the fields of a document, or of a part of it, are
 // written. It is immutable. It keeps the text of the file in memory, and
@@ -87,8 +85,7 @@ func (p *Positions) origin(from, to int) Origin {
 // one line.
 func (p *Positions) identifying(f found) (from, to int) {
 	n := p.tree.nodes[f.entry.node]
-	scalar := n.kind == plainScalar || n.kind == styledScalar
-	if scalar && !f.missing {
+	if scalar := n.kind == plainScalar || n.kind == styledScalar; scalar && !f.missing {
 		if from, to := p.src.token(n); from < to {
 			return from, to
 		}

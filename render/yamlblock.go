@@ -337,8 +337,7 @@ func (r *blockReader) hasKey(from int) bool {
 // inMap is for that of a key.
 func (r *blockReader) value(off, indent int, inMap bool, depth int) *yaml.Node {
 	from := r.spaces(off)
-	c := r.at(from)
-	if c != '\n' && (c != '#' || from == off) {
+	if c := r.at(from); c != '\n' && (c != '#' || from == off) {
 		return r.inline(from, indent, depth)
 	}
 	empty := r.scalar(off, 0, nil)

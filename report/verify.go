@@ -248,8 +248,7 @@ func (v *verifier) rule(r node) {
 	v.oneOf(p.get("precision"), precisions)
 	v.oneOf(p.get("problem.severity"), severities)
 	if s := p.get("security-severity"); s.exists() {
-		f, err := strconv.ParseFloat(s.text(), 64)
-		if err != nil || !(f >= 0 && f <= 10) {
+		if f, err := strconv.ParseFloat(s.text(), 64); err != nil || !(f >= 0 && f <= 10) {
 			v.add(s, "security-severity is not a string with a number from 0.0 to 10.0, so GitHub refuses the file")
 		}
 	}
@@ -377,8 +376,7 @@ func (v *verifier) locations(r node) {
 	case n > 1000:
 		v.add(all, "the result has %d locations, and GitHub refuses more than 1,000", n)
 	}
-	region := all.first().get("physicalLocation", "region")
-	if !region.get("startLine").exists() {
+	if region := all.first().get("physicalLocation", "region"); !region.get("startLine").exists() {
 		v.add(region, "the first location has no startLine, so GitHub can't show it")
 	}
 	v.places(all)

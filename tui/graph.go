@@ -230,8 +230,7 @@ func (g *graph) move(by int) {
 
 // to moves to a node, and unfolds the nodes above it.
 func (g *graph) to(key string) (ok bool) {
-	n := g.units[key]
-	if n != nil {
+	if n := g.units[key]; n != nil {
 		for up := n.parent; up != nil; up = up.parent {
 			delete(g.folded, up.key)
 		}

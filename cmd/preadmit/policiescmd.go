@@ -144,17 +144,13 @@ func newPacksCommand() *cobra.Command {
 			if len(args) == 2 {
 				return documentRules(cmd.OutOrStdout(), args[0], args[1], rules)
 			}
-			return listRules(cmd.OutOrStdout(), rules)
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for _, r := range rules {
+				fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\n", r.Policy, r.Name, r.Action, r.Severity, r.Title)
+			}
+			return tw.Flush()
 		},
 	}
-}
-
-func listRules(w io.Writer, rules []policy.Rule) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, r := range rules {
-		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\n", r.Policy, r.Name, r.Action, r.Severity, r.Title)
-	}
-	return tw.Flush()
 }
 
 // documentRules writes the documentation of the rules that a name selects: a

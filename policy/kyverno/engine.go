@@ -162,14 +162,6 @@ func (r *review) assumeUser() {
 	}
 }
 
-// assumeRoles records the assumption that the user has only the roles that
-// bindings in the tree give.
-func (r *review) assumeRoles() {
-	if !r.engine.options.CLI {
-		r.assume("the user is assumed to have only the roles that bindings in the tree grant")
-	}
-}
-
 // namespaceLabels returns the labels of the object's namespace. With
 // Options.CLI they are those that the test supplies.
 func (r *review) namespaceLabels() map[string]string {
@@ -325,7 +317,9 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 	case byUser:
 		r.assumeUser()
 	case t.RolesAsked:
-		r.assumeRoles()
+		if !r.engine.options.CLI {
+			r.assume("the user is assumed to have only the roles that bindings in the tree grant")
+		}
 	}
 	r.questions = nil
 	if c := r.engine.conditions[pol]; c != nil {

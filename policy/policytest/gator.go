@@ -293,8 +293,7 @@ func (g *gatorEngine) among(files []string, inventory []*render.Object) GatorPol
 	if len(files) == 0 {
 		return g.GatorPolicy
 	}
-	key := strings.Join(files, "\x00")
-	if key != g.key || g.beside == nil {
+	if key := strings.Join(files, "\x00"); key != g.key || g.beside == nil {
 		g.key, g.beside = key, g.Among(lastOfEach(inventory))
 	}
 	return g.beside

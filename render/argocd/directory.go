@@ -121,8 +121,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	data = utf8(data)
 	objects, err := render.Parse(name, data)
 	if strings.HasSuffix(name, ".json") {
-		docs, _ := render.Documents(name, data, render.YAML11)
-		if len(docs) > 1 {
+		if docs, _ := render.Documents(name, data, render.YAML11); len(docs) > 1 {
 			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD allows only one")}
 		}
 		var object struct{ Kind string }

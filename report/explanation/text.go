@@ -466,7 +466,10 @@ func (p *printer) verdict(e *policy.Explanation) {
 			}
 		}
 		if len(e.Trials) == 0 && r.Outcome != policy.Pass {
-			p.fields(r)
+			for _, f := range r.Fields {
+				p.line(2, "%s", cmp.Or(f, "(as a whole)"))
+			}
+			p.origins(4, r.Origins)
 		}
 		for _, a := range r.Assumed {
 			p.line(1, "assumed: %s", a)
@@ -487,11 +490,4 @@ func follows(r *policy.Result) string {
 		text += ", " + strings.ReplaceAll(string(r.Baseline), "already-failing", "already failing at the base")
 	}
 	return text
-}
-
-func (p *printer) fields(r *policy.Result) {
-	for _, f := range r.Fields {
-		p.line(2, "%s", cmp.Or(f, "(as a whole)"))
-	}
-	p.origins(4, r.Origins)
 }

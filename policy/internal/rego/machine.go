@@ -453,8 +453,7 @@ func (m *machine) match(s *scope, o *operand, t *ast.Term) bool {
 				m.lost = true
 				return false
 			}
-			below := v.Get(k)
-			if below == nil || !m.match(s, &o.parts[i+1], below) {
+			if below := v.Get(k); below == nil || !m.match(s, &o.parts[i+1], below) {
 				return false
 			}
 		}

@@ -51,7 +51,9 @@ type Template struct {
 
 // Parse parses a template.
 func Parse(ctx context.Context, text string, o Options) (*Template, error) {
-	if !valid(o.Options) {
+	if slices.ContainsFunc(o.Options, func(o string) bool {
+		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
+	}) {
 		return nil, fmt.Errorf("goTemplateOptions has an option that Go's templates don't know: %s", strings.Join(o.Options, ", "))
 	}
 	t := &Template{ctx: ctx, text: text}
@@ -112,13 +114,6 @@ func (t *Template) tpl(text string, params any) (string, error) {
 		return "", Brief(err)
 	}
 	return strings.ReplaceAll(out.String(), "<no value>", ""), nil
-}
-
-// valid reports whether options are known to text/template, which panics at others.
-func valid(options []string) bool {
-	return !slices.ContainsFunc(options, func(o string) bool {
-		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
-	})
 }
 
 // read records the parameters that a template uses, and inserts calls that count each loop
