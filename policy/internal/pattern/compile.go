@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // maxDepth bounds the depth of a pattern.
@@ -137,7 +139,7 @@ func (c *compiler) entry(raw string, source any, value *node) entry {
 		e.key = raw
 	}
 	e.star = (e.anchor == None || e.anchor == Addition) && source == "*"
-	e.orders = e.anchor == Global || anyKey(source, maxDepth, func(a Anchor) bool { return a != None && a != Addition })
+	e.orders = e.anchor == Global || anyKey(source, func(a Anchor) bool { return a != None && a != Addition })
 	e.wild = HasWildcard(e.key)
 	return e
 }
@@ -203,24 +205,12 @@ func ParseKey(key string) (Anchor, string) {
 }
 
 // HasAnchors reports whether any key of a pattern, at any depth, has an anchor.
-func HasAnchors(p any) bool { return anyKey(p, maxDepth, func(a Anchor) bool { return a != None }) }
+func HasAnchors(p any) bool { return anyKey(p, func(a Anchor) bool { return a != None }) }
 
-func anyKey(p any, depth int, is func(Anchor) bool) bool {
-	if depth < 0 {
-		return false
-	}
-	switch p := p.(type) {
-	case map[string]any:
-		for key, v := range p {
-			if a, _ := ParseKey(key); is(a) || anyKey(v, depth-1, is) {
-				return true
-			}
-		}
-	case []any:
-		for _, v := range p {
-			if anyKey(v, depth-1, is) {
-				return true
-			}
+func anyKey(p any, is func(Anchor) bool) bool {
+	for key := range render.Values(p) {
+		if a, _ := ParseKey(key); is(a) {
+			return true
 		}
 	}
 	return false
