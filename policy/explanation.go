@@ -175,8 +175,7 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	if err != nil {
 		return nil, err
 	}
-	results, admitted := c.admit(&req, &h)
-	if !admitted {
+	if results, admitted := c.admit(&req, &h); !admitted {
 		for i := range results {
 			c.undecide(&results[i], asRendered)
 		}

@@ -43,8 +43,7 @@ func (f Fix) String() string {
 		}
 	}
 	value, err := json.Marshal(f.Value)
-	text, isText := f.Value.(string)
-	if isText && f.Source != FixType || err != nil {
+	if text, isText := f.Value.(string); isText && f.Source != FixType || err != nil {
 		value = []byte(text)
 	}
 	switch shown := render.Cut(string(value), 60); {

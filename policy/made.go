@@ -531,21 +531,10 @@ func otherMade(made *Request) map[string]any {
 
 // otherValue returns a copy of a value with its texts replaced.
 func otherValue(v any, r *strings.Replacer) any {
-	switch v := v.(type) {
-	case string:
-		return r.Replace(v)
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for key, e := range v {
-			all[key] = otherValue(e, r)
+	return render.Replace(v, func(v any) any {
+		if text, ok := v.(string); ok {
+			return r.Replace(text)
 		}
-		return all
-	case []any:
-		all := make([]any, len(v))
-		for i, e := range v {
-			all[i] = otherValue(e, r)
-		}
-		return all
-	}
-	return v
+		return v
+	})
 }

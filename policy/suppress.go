@@ -376,8 +376,7 @@ func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byt
 // the next one.
 func contentEnd(lines []string, from, to int) int {
 	for to > from+1 {
-		l := strings.TrimSpace(lines[to-1])
-		if l != "" && l[0] != '#' {
+		if l := strings.TrimSpace(lines[to-1]); l != "" && l[0] != '#' {
 			break
 		}
 		to--

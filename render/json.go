@@ -83,7 +83,15 @@ func (j *jsonReader) value(depth int) *yaml.Node {
 	case '"':
 		return j.text()
 	}
-	return j.word()
+	word := jsonWord.Find(j.data[j.off:])
+	if word == nil {
+		return nil
+	}
+	n := j.node(yaml.ScalarNode, 0)
+	n.Value = string(word)
+	j.off += len(word)
+	j.blanks()
+	return n
 }
 
 func (j *jsonReader) object(depth int) *yaml.Node {
@@ -164,15 +172,3 @@ func (j *jsonReader) text() *yaml.Node {
 }
 
 var jsonWord = regexp.MustCompile(`^(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)`)
-
-func (j *jsonReader) word() *yaml.Node {
-	word := jsonWord.Find(j.data[j.off:])
-	if word == nil {
-		return nil
-	}
-	n := j.node(yaml.ScalarNode, 0)
-	n.Value = string(word)
-	j.off += len(word)
-	j.blanks()
-	return n
-}

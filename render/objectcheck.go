@@ -114,8 +114,7 @@ func (u *Unit) checkSize(o *Object) error {
 	if least := leastSize(o.Object); least > maxObject { // aliases may expand it beyond all memory
 		return u.errorAt(o, "", "object-too-large", "object holds more than %d bytes of JSON, the API server takes %d", least, maxObject)
 	}
-	b, err := json.Marshal(o.Object)
-	if err == nil && len(b) > maxObject {
+	if b, err := json.Marshal(o.Object); err == nil && len(b) > maxObject {
 		return u.errorAt(o, "", "object-too-large", "object holds %d bytes of JSON, the API server takes %d", len(b), maxObject)
 	}
 	return nil

@@ -1,8 +1,6 @@
 package render
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Positions knows where the fields of a document, or of a part of it, are
 // written. It is immutable. It keeps the text of the file in memory, and
@@ -87,8 +85,7 @@ func (p *Positions) origin(from, to int) Origin {
 // one line.
 func (p *Positions) identifying(f found) (from, to int) {
 	n := p.tree.nodes[f.entry.node]
-	scalar := n.kind == plainScalar || n.kind == styledScalar
-	if scalar && !f.missing {
+	if scalar := n.kind == plainScalar || n.kind == styledScalar; scalar && !f.missing {
 		if from, to := p.src.token(n); from < to {
 			return from, to
 		}
@@ -131,15 +128,11 @@ func (p *Positions) Line(pointer string, n int) []Origin {
 // title returns the field that names an object.
 func (p *Positions) title() found {
 	for _, pointer := range []string{"/metadata/name", "/metadata/generateName", "/kind"} {
-		if f := p.find(pointer); !f.missing && p.scalarAt(f) {
+		if f := p.find(pointer); !f.missing && len(p.tree.entriesOf(f.entry.node)) == 0 {
 			return f
 		}
 	}
 	return found{entry: p.entry, keyed: p.keyed, flow: p.flow}
-}
-
-func (p *Positions) scalarAt(f found) bool {
-	return len(p.tree.entriesOf(f.entry.node)) == 0
 }
 
 // Sub returns the positions of the part of the document at a JSON pointer, or

@@ -49,8 +49,7 @@ func (s *source) split() []chunk {
 		cur.text = s.data[start:from]
 		chunks = append(chunks, chunk{line: i + 1, off: to})
 		cur, start = &chunks[len(chunks)-1], to
-		rest := bytes.TrimSpace(line[len(separator):])
-		if len(rest) > 0 && rest[0] != '#' {
+		if rest := bytes.TrimSpace(line[len(separator):]); len(rest) > 0 && rest[0] != '#' {
 			cur.err = s.errorAt(i, 4, "document-separator",
 				"text follows the document separator: kubectl refuses it, Helm reads it as the first line of the document")
 		}

@@ -91,7 +91,11 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 		}
 	}
 	s.scratch = scratch{}
-	s.freeBlock()
+	if s.block != nil {
+		s.block.text, s.block.texts = nil, nil
+		blockReaders.Put(s.block)
+		s.block = nil
+	}
 	if empty > maxEmpty {
 		errs = append(errs, &Error{
 			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
@@ -164,7 +168,12 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 		}
 	}
 	if m := unknownAnchor.FindStringSubmatch(err.Error()); m != nil {
-		return s.anchorError(c, m[1])
+		from := c.off
+		alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(m[1]) + `)(?:[\s\]},]|$)`)
+		if m := alias.FindSubmatchIndex(c.text); m != nil {
+			from += m[2]
+		}
+		return s.errorAtOffset(from, "yaml-syntax", errors.New("alias of an anchor that this document does not have"))
 	}
 	line, problem := errorLine(err)
 	if p, ok := yamlproblem.Explain(text, c.line, line-1, problem); ok {
@@ -174,17 +183,6 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 	from, to := s.content(i)
 	indent := len(s.data[from:to]) - len(bytes.TrimLeft(s.data[from:to], " \t"))
 	return s.errorAt(i, indent+1, "yaml-syntax", problem)
-}
-
-// anchorError returns an error at the first alias of an undefined anchor, since
-// the library does not say where that is.
-func (s *source) anchorError(c *chunk, name string) *Error {
-	from := c.off
-	alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(name) + `)(?:[\s\]},]|$)`)
-	if m := alias.FindSubmatchIndex(c.text); m != nil {
-		from += m[2]
-	}
-	return s.errorAtOffset(from, "yaml-syntax", errors.New("alias of an anchor that this document does not have"))
 }
 
 var (

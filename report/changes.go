@@ -298,8 +298,7 @@ func proposals(r *Report) []proposal {
 	policy.Sort(sorted)
 	was, is := make(map[string]*policy.Result), make(map[string]*policy.Result)
 	for i := range sorted {
-		x := &sorted[i]
-		if x.Baseline == policy.Absent {
+		if x := &sorted[i]; x.Baseline == policy.Absent {
 			was[identical(x)] = x
 		} else {
 			is[identical(x)] = x

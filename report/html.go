@@ -124,7 +124,8 @@ func (p *pageWriter) render(name string, data any) string {
 
 // body adds the sections, findings first.
 func (p *pageWriter) body() {
-	p.losses()
+	found := losses(p.Report)
+	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
 	p.findings("denied", "Denied", shareDenied, denied)
 	p.findings("in-error", "In error", shareBroken, broken)
 	p.findings("not-decided", "Not decided", shareUndecided, undecided)
@@ -289,12 +290,6 @@ func (p *pageWriter) rules() {
 		})
 	})
 	s.head = "rulesTable"
-}
-
-// losses adds the section of deletions that delete more than the object.
-func (p *pageWriter) losses() {
-	found := losses(p.Report)
-	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
 }
 
 func (p *pageWriter) change(c *Change) string {

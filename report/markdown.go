@@ -52,7 +52,10 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	}
 	m.text = newEmbedded(&m.frame, r)
 	m.text.repeated = m.repeated
-	m.losses()
+	found := losses(m.Report)
+	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
+		return "- " + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
+	})
 	m.findings("Denied", shareDenied, m.found[denied])
 	m.findings("In error", shareBroken, m.found[broken])
 	m.findings("Not decided", shareUndecided, m.found[undecided])
@@ -62,7 +65,8 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	m.notRendered()
 	m.clusterChanges()
 	m.diffs()
-	m.proposed()
+	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
+	m.proposals("No longer found by the proposed policies", shareNoLonger, m.noLonger)
 	m.accepted()
 	m.notes()
 	allot(m.limit-markdownTitles, m.sections)
@@ -226,11 +230,6 @@ func (m *markdownWriter) changeItem(c *Change) string {
 	return item
 }
 
-func (m *markdownWriter) proposed() {
-	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
-	m.proposals("No longer found by the proposed policies", shareNoLonger, m.noLonger)
-}
-
 func (m *markdownWriter) proposals(title string, share int, all []proposal) {
 	m.section(title, share, len(all), func(i int) string {
 		return strings.TrimSuffix(m.item(all[i].results[0], all[i].word), "\n") + all[i].others() + "\n"
@@ -284,14 +283,6 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 		item += " at " + placeLink(s, m.links.to(s))
 	}
 	return item + "\n"
-}
-
-// losses adds the section of deletions that delete more than the object.
-func (m *markdownWriter) losses() {
-	found := losses(m.Report)
-	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
-		return "- " + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
-	})
 }
 
 // diffs adds the differences of objects, each folded.

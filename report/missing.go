@@ -308,13 +308,6 @@ func (m *missingItem) neededBy() []string {
 	return names
 }
 
-// missingKind writes a block.
-func (p *printer) missingKind(l *missingKind) {
-	p.line(p.paint(l.class.colour(), classes[l.class].word), p.paint(bold, ": "+l.headline()))
-	p.missingDetails(l)
-	p.line()
-}
-
 func (p *printer) missingDetails(l *missingKind) {
 	p.pad = " "
 	for i, t := range l.items {
@@ -329,13 +322,6 @@ func (p *printer) missingDetails(l *missingKind) {
 			p.list("     ", t.neededBy())
 		}
 	}
-	p.ruleNames(l)
-	p.note("help", prose(l.hint))
-	p.note("get", l.get())
-	p.note("give", l.give())
-}
-
-func (p *printer) ruleNames(l *missingKind) {
 	rules := l.rules()
 	if len(rules) > maxRelated && !p.Verbose {
 		rules = append(slices.Clone(rules[:maxRelated]), unlisted(len(rules)-maxRelated)+p.flag("names them"))
@@ -345,4 +331,7 @@ func (p *printer) ruleNames(l *missingKind) {
 		label = "rule: "
 	}
 	p.wrapped(label, rules)
+	p.note("help", prose(l.hint))
+	p.note("get", l.get())
+	p.note("give", l.give())
 }

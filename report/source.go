@@ -200,9 +200,9 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid
 	}
-	p, err := render.Resolve(tree, name)
-	if err != nil {
-		return nil, err
+	p, broken := render.Resolve(tree, name)
+	if broken != nil {
+		return nil, broken
 	}
 	data, err := render.ReadFile(tree, p)
 	if err != nil {

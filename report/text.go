@@ -44,7 +44,9 @@ func writeText(w io.Writer, r *Report, o Options) error {
 		p.finding(g)
 	}
 	for _, l := range missing {
-		p.missingKind(l)
+		p.line(p.paint(l.class.colour(), classes[l.class].word), p.paint(bold, ": "+l.headline()))
+		p.missingDetails(l)
+		p.line()
 	}
 	if p.Verbose {
 		p.accepted(results)
@@ -98,7 +100,9 @@ func (p *printer) details(g *group) {
 	} else if k.Unit != "" {
 		p.note("unit", name(k.Unit))
 	}
-	p.moreObjects(spots[0])
+	if keys := objects(spots[0].results); len(keys) > 1 {
+		p.wrapped("and "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
+	}
 	p.related(x, spots[0].Origin)
 	p.note("base", refused(g.results))
 	p.note("rule", p.rule(x, spots[0].Origin))
@@ -153,13 +157,6 @@ func (p *printer) messages(g *group) {
 	}
 	if more > 0 {
 		p.note("also", policy.Plural(more, "more message")+" of this rule here"+p.flag("shows them"))
-	}
-}
-
-// moreObjects names the other objects of the finding at one place.
-func (p *printer) moreObjects(s *spot) {
-	if keys := objects(s.results); len(keys) > 1 {
-		p.wrapped("and "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 	}
 }
 

@@ -248,8 +248,7 @@ func (v *verifier) rule(r node) {
 	v.oneOf(p.get("precision"), precisions)
 	v.oneOf(p.get("problem.severity"), severities)
 	if s := p.get("security-severity"); s.exists() {
-		f, err := strconv.ParseFloat(s.text(), 64)
-		if err != nil || !(f >= 0 && f <= 10) {
+		if f, err := strconv.ParseFloat(s.text(), 64); err != nil || !(f >= 0 && f <= 10) {
 			v.add(s, "security-severity is not a string with a number from 0.0 to 10.0, so GitHub refuses the file")
 		}
 	}
@@ -276,7 +275,17 @@ func (v *verifier) result(r node) {
 	suppressed := v.suppressed(r)
 	v.locations(r)
 	v.related(r)
-	v.flows(r.get("codeFlows"))
+	for _, flow := range r.get("codeFlows").list() {
+		for _, thread := range flow.get("threadFlows").list() {
+			all := thread.get("locations")
+			if n := len(all.list()); n > 10000 {
+				v.add(all, "the flow has %d locations, and GitHub refuses more than 10,000", n)
+			}
+			for _, l := range all.list() {
+				v.place(l.get("location"))
+			}
+		}
+	}
 	v.fixes(r.get("fixes"))
 	v.fingerprint(r)
 	v.once(r, id, suppressed)
@@ -367,25 +376,10 @@ func (v *verifier) locations(r node) {
 	case n > 1000:
 		v.add(all, "the result has %d locations, and GitHub refuses more than 1,000", n)
 	}
-	region := all.first().get("physicalLocation", "region")
-	if !region.get("startLine").exists() {
+	if region := all.first().get("physicalLocation", "region"); !region.get("startLine").exists() {
 		v.add(region, "the first location has no startLine, so GitHub can't show it")
 	}
 	v.places(all)
-}
-
-func (v *verifier) flows(flows node) {
-	for _, flow := range flows.list() {
-		for _, thread := range flow.get("threadFlows").list() {
-			all := thread.get("locations")
-			if n := len(all.list()); n > 10000 {
-				v.add(all, "the flow has %d locations, and GitHub refuses more than 10,000", n)
-			}
-			for _, l := range all.list() {
-				v.place(l.get("location"))
-			}
-		}
-	}
 }
 
 // fixes checks the places that fixes replace.

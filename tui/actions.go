@@ -318,8 +318,7 @@ func (m *model) openNode() tea.Cmd {
 // open opens a group, or the preview of a result.
 func (m *model) open() {
 	if m.list.entry() == nil {
-		g := m.list.group()
-		if g != nil {
+		if g := m.list.group(); g != nil {
 			m.list.fold(!m.list.folded[g.key])
 		}
 		return

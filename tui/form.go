@@ -90,23 +90,18 @@ func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {
 		return m.submit()
 	default:
 		if f.at == scopeField {
-			f.turn(s)
+			switch s {
+			case "left", "h":
+				f.scope = (f.scope + numScopes - 1) % numScopes
+			case "right", "l", "space":
+				f.scope = (f.scope + 1) % numScopes
+			}
 			f.would = m.session.accept(f.targets, acceptance{scope: f.scope})
 			return nil
 		}
 		f.fields[f.at].press(msg)
 	}
 	return nil
-}
-
-// turn selects another scope.
-func (f *form) turn(key string) {
-	switch key {
-	case "left", "h":
-		f.scope = (f.scope + numScopes - 1) % numScopes
-	case "right", "l", "space":
-		f.scope = (f.scope + 1) % numScopes
-	}
 }
 
 // submit stages the form's suppressions and moves to the next result.

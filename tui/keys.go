@@ -141,9 +141,6 @@ func Actions() []string {
 	return names
 }
 
-// IsAction reports whether there is an action of that name.
-func IsAction(name string) bool { return actionNamed(name) != noAction }
-
 func actionNamed(name string) action {
 	for a := noAction + 1; a < numActions; a++ {
 		if actions[a].name == name {

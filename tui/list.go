@@ -138,8 +138,7 @@ func (l *list) fold(folded bool) {
 
 // foldAll folds every group, or opens all.
 func (l *list) foldAll(folded bool) {
-	g := l.group()
-	if g == nil || l.flat {
+	if g := l.group(); g == nil || l.flat {
 		return
 	}
 	e := l.entry()
@@ -168,8 +167,7 @@ func (l *list) toGroup(at int32) {
 
 // nextGroup moves to the next group's head, or the previous one.
 func (l *list) nextGroup(by int) {
-	g := l.group()
-	if g == nil {
+	if g := l.group(); g == nil {
 		return
 	}
 	if l.flat {

@@ -407,7 +407,7 @@ func parseKeys(n *yaml.Node, at func(*yaml.Node, string, ...any) error) (Keys, e
 	}
 	var wrong *KeyError
 	if err := keys.Check(names); errors.As(err, &wrong) {
-		if !IsAction(wrong.Action) {
+		if actionNamed(wrong.Action) == noAction {
 			return nil, at(lines[wrong.Action], "keys: unknown action %q; %s", wrong.Action, render.Instead(wrong.Action, Actions()))
 		}
 		return nil, at(lines[wrong.Action], "keys: %w", wrong)

@@ -45,8 +45,7 @@ func RunPlain(ctx context.Context, host Host, o Options) (Decisions, error) {
 	d.list()
 	d.line("Type ? for what can be done here.")
 	for ctx.Err() == nil {
-		line, ok := d.ask("triage> ")
-		if !ok || d.command(strings.TrimSpace(line)) {
+		if line, ok := d.ask("triage> "); !ok || d.command(strings.TrimSpace(line)) {
 			break
 		}
 	}

@@ -48,7 +48,12 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 func (m *model) received(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case progressMsg:
-		return m.progressed(msg)
+		m.progress = msg.Progress
+		if msg.index.report == nil || m.whole {
+			return nil
+		}
+		m.load(msg.index)
+		return m.arrange()
 	case evaluatedMsg:
 		return m.evaluated(msg)
 	case changedMsg:
@@ -60,7 +65,12 @@ func (m *model) received(msg tea.Msg) tea.Cmd {
 	case arranged:
 		m.arranged(msg)
 	case fetchedMsg:
-		return m.fetchedOne(msg)
+		m.fetched.busy = false
+		if msg.report == m.session.report {
+			m.fetched.keep(msg.key, msg.fetched)
+			m.built = builtPane{}
+		}
+		return m.want()
 	case proposedMsg:
 		m.review(msg)
 	case writtenMsg:

@@ -150,10 +150,5 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	if data, err = edit.Apply(file, data); err != nil {
 		return supervise.NotWritten(file, err)
 	}
-	if _, ok := stdout.(fileWriter); !ok { // WriteFile of the parent makes directories itself
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return supervise.NotWritten(file, err)
-		}
-	}
 	return writeFile(stdout, file, supervise.Bytes(data))
 }

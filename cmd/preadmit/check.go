@@ -170,9 +170,6 @@ func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error)
 	return o.write(stdout, evaluate.FailedReport(report.Plain(err.Error()), ""), outs, writing{failOn: policy.Action(o.failOn)})
 }
 
-// verdictShown reports whether the verdict is already on standard output.
-func verdictShown(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
-
 // countsDocuments reports whether the format counts documents that are not
 // deployed. Some formats list only findings.
 func (o output) countsDocuments() bool { return o.format != "concise" && o.format != "gitlab" }
@@ -196,7 +193,7 @@ func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer)
 		undecided = allUndecided(r)
 	}
 	both := denied > 0 && undecided > 0
-	if !o.quiet && denied+undecided > 0 && (both || !verdictShown(outs)) {
+	if !o.quiet && denied+undecided > 0 && (both || !slices.Contains(outs, output{format: "text"})) {
 		fmt.Fprintf(stderr, "preadmit: %s\n", verdictLine(denied, undecided))
 	}
 	if text := r.Summary.Undeployed(); text != "" && !o.quiet && !slices.ContainsFunc(outs, output.countsDocuments) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -83,11 +82,6 @@ func (o *initOptions) runInit(ctx context.Context, args []string, std stdio) (in
 	if o.print {
 		_, err := std.out.Write(data)
 		return exitOK, brokenPipe(err)
-	}
-	if _, ok := std.out.(fileWriter); !ok { // WriteFile of the parent makes directories itself
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return 0, supervise.NotWritten(file, err)
-		}
 	}
 	if err := writeFile(std.out, file, supervise.Bytes(data)); err != nil {
 		return 0, err

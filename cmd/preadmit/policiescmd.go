@@ -128,7 +128,11 @@ func newPacksCommand() *cobra.Command {
 		Args:  wants(0, 2, "at most a pack and a rule", "preadmit packs best-practices"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listPacks(cmd.OutOrStdout())
+				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				for _, p := range engines.Packs() {
+					fmt.Fprintf(tw, "%s\t%s\n", p.Name, p.Doc)
+				}
+				return tw.Flush()
 			}
 			if !slices.Contains(engines.PackNames(), args[0]) {
 				return fmt.Errorf("there is no pack %q; %s", args[0], render.Instead(args[0], engines.PackNames()))
@@ -140,25 +144,13 @@ func newPacksCommand() *cobra.Command {
 			if len(args) == 2 {
 				return documentRules(cmd.OutOrStdout(), args[0], args[1], rules)
 			}
-			return listRules(cmd.OutOrStdout(), rules)
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for _, r := range rules {
+				fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\n", r.Policy, r.Name, r.Action, r.Severity, r.Title)
+			}
+			return tw.Flush()
 		},
 	}
-}
-
-func listPacks(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, p := range engines.Packs() {
-		fmt.Fprintf(tw, "%s\t%s\n", p.Name, p.Doc)
-	}
-	return tw.Flush()
-}
-
-func listRules(w io.Writer, rules []policy.Rule) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, r := range rules {
-		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\n", r.Policy, r.Name, r.Action, r.Severity, r.Title)
-	}
-	return tw.Flush()
 }
 
 // documentRules writes the documentation of the rules that a name selects: a

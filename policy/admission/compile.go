@@ -35,17 +35,13 @@ func newEnvironments(v cel.Version) *environments {
 		{authorizer: true, patches: true},
 		{params: true, authorizer: true, patches: true},
 	} {
-		e.byDecl[d] = sync.OnceValues(func() (*celgo.Env, error) { return newEnv(v, d) })
+		e.byDecl[d] = sync.OnceValues(func() (*celgo.Env, error) {
+			all := cel.PolicyDeclarations(d.params, d.authorizer)
+			all.Patches = d.patches
+			return v.Env(all)
+		})
 	}
 	return e
-}
-
-// newEnv returns the environment of a policy's expressions without the variables
-// that the policy defines.
-func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
-	all := cel.PolicyDeclarations(d.params, d.authorizer)
-	all.Patches = d.patches
-	return v.Env(all)
 }
 
 // compiled is a policy that the API server would accept. It is read-only.

@@ -72,11 +72,6 @@ func (r *review) evaluate(c *constraint) []Response {
 	case r.exemption.why != "":
 		return []Response{c.respond(r.exemption.outcome(), r.exemption.why)}
 	}
-	return r.evaluateCode(c)
-}
-
-// evaluateCode evaluates a constraint's template.
-func (r *review) evaluateCode(c *constraint) []Response {
 	if c.template.native != nil {
 		return r.hide(c, r.evaluateNative(c))
 	}

@@ -246,13 +246,6 @@ func (i *inventory) fill() {
 			}
 		}
 	}
-	i.compareUnits()
-	i.whole = i.view("")
-}
-
-// compareUnits finds the units and clusters that see different objects from
-// others, and the Secrets among all visible objects.
-func (i *inventory) compareUnits() {
 	for _, e := range i.seen {
 		if e.object.GetKind() == "Secret" && e.object.GetAPIVersion() == "v1" {
 			i.hidden = append(i.hidden, e.object.Object)
@@ -268,6 +261,7 @@ func (i *inventory) compareUnits() {
 			i.clusters[unit.Cluster] = true
 		}
 	}
+	i.whole = i.view("")
 }
 
 // syncs reports whether objects of a kind are in the inventory, in some version.

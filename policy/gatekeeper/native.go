@@ -83,7 +83,9 @@ func (c *compiler) newNative(o *render.Object, pointer string, source map[string
 	if errs = append(errs, more...); len(more) > 0 {
 		return nil, errs
 	}
-	exprs.ready()
+	for _, e := range exprs.validations {
+		e.Explainer = exprs.names.ExplainerOf(e.AST, exprs.variables)
+	}
 	return exprs, errs
 }
 
@@ -199,13 +201,6 @@ func (n *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 		}
 	})
 	return errs
-}
-
-// ready prepares evaluation, after the expressions are compiled.
-func (n *nativeCode) ready() {
-	for _, e := range n.validations {
-		e.Explainer = n.names.ExplainerOf(e.AST, n.variables)
-	}
 }
 
 // terms converts JSON values to Rego terms.

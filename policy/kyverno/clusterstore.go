@@ -199,8 +199,7 @@ func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 		if kind.Group != p.group {
 			continue
 		}
-		r := s.engine.resource(kind.WithVersion(p.version))
-		if r == p.resource {
+		if r := s.engine.resource(kind.WithVersion(p.version)); r == p.resource {
 			return kind, true
 		}
 	}

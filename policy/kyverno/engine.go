@@ -162,14 +162,6 @@ func (r *review) assumeUser() {
 	}
 }
 
-// assumeRoles records the assumption that the user has only the roles that
-// bindings in the tree give.
-func (r *review) assumeRoles() {
-	if !r.engine.options.CLI {
-		r.assume("the user is assumed to have only the roles that bindings in the tree grant")
-	}
-}
-
 // namespaceLabels returns the labels of the object's namespace. With
 // Options.CLI they are those that the test supplies.
 func (r *review) namespaceLabels() map[string]string {
@@ -209,7 +201,7 @@ func (r *review) each(p *phase, respond func(Response)) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.applies(c.policy, t) || r.explainer.skips(c.policy) {
+		if !(c.policy.InScope(t) && (c.policy.Admission || r.engine.options.CLI)) || r.explainer.skips(c.policy) {
 			continue
 		}
 		for _, g := range c.programs {
@@ -280,11 +272,6 @@ func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *doc
 	return stop
 }
 
-// applies reports whether the policy's rules are evaluated at all.
-func (r *review) applies(pol *Policy, t *document.Target) bool {
-	return pol.InScope(t) && (pol.Admission || r.engine.options.CLI)
-}
-
 // runRule evaluates one rule. If it is being explained, the explainer evaluates
 // it.
 func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
@@ -330,11 +317,13 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target)
 	case byUser:
 		r.assumeUser()
 	case t.RolesAsked:
-		r.assumeRoles()
+		if !r.engine.options.CLI {
+			r.assume("the user is assumed to have only the roles that bindings in the tree grant")
+		}
 	}
 	r.questions = nil
 	if c := r.engine.conditions[pol]; c != nil {
-		if v := c.conditionsHold(x); v != nil {
+		if v := newCELRun(c, x, nil).conditionsHold(); v != nil {
 			if v.status == StatusSkip {
 				return nil
 			}

@@ -256,7 +256,7 @@ func (r *ruleExplainer) targets(at string) []policy.Evaluation {
 		if resp.Target != nil {
 			kind, namespace, name := nameOf(resp.Target)
 			e.Expression = kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/")
-			if resp.Patched != nil && !r.hidesOf(resp.Target) {
+			if resp.Patched != nil && !(resp.Target["kind"] == "Secret" && !r.review.engine.options.CLI) {
 				for _, c := range changes(resp.Target, resp.Patched) {
 					e.Parts = append(e.Parts, r.changePart(c, 0, ""))
 				}
@@ -271,11 +271,6 @@ func (r *ruleExplainer) targets(at string) []policy.Evaluation {
 		all = append(all, e)
 	}
 	return all
-}
-
-// hidesOf reports whether nothing of an object may be shown.
-func (r *ruleExplainer) hidesOf(o map[string]any) bool {
-	return o["kind"] == "Secret" && !r.review.engine.options.CLI
 }
 
 func (r *ruleExplainer) changePart(c change, depth int, loop string) policy.Part {

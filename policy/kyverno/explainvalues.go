@@ -100,8 +100,7 @@ func (r *ruleExplainer) called(v any) string {
 
 // written formats a key or value of a condition as the policy has it.
 func (r *ruleExplainer) written(v any) string {
-	s, ok := v.(string)
-	if ok && strings.Contains(s, "{{") {
+	if s, ok := v.(string); ok && strings.Contains(s, "{{") {
 		return policy.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
 	}
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))

@@ -96,8 +96,7 @@ func (r *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[st
 		return nil, fmt.Errorf("foreach has more than %d elements", maxElements)
 	}
 	inner := s.inner(elementNames(0, i, e, nil), l.entries)
-	held, _, err := l.preconditions.holds(inner)
-	if err != nil || !held {
+	if held, _, err := l.preconditions.holds(inner); err != nil || !held {
 		return nil, err
 	}
 	return r.make(l.spec, inner)

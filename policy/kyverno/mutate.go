@@ -96,8 +96,7 @@ var mutates = phase{
 func (r *run) mutateObject(s *scope) Response {
 	result, v := r.patch(s, r.review.object)
 	if v == nil {
-		object, err := r.readmit(result)
-		if err != nil {
+		if object, err := r.readmit(result); err != nil {
 			v = broken("the patched object would not be admitted", err)
 		} else if len(r.review.questions) == 0 {
 			resp := r.response(patched(r.review.object, result))

@@ -129,10 +129,6 @@ func (t *templateReader) part(n *yaml.Node) (*templateNode, error) {
 		}
 		return p, nil
 	}
-	return t.scalar(n)
-}
-
-func (t *templateReader) scalar(n *yaml.Node) (*templateNode, error) {
 	if t.interpolate && strings.Contains(n.Value, "((") {
 		pieces, err := t.pieces(n.Value)
 		if err != nil {

@@ -176,8 +176,7 @@ func (r *run) concerns(image string) (bool, *cel.Expression, error) {
 			continue
 		}
 		r.reference = types.String(image)
-		is, err := r.holds(e)
-		if err != nil || is {
+		if is, err := r.holds(e); err != nil || is {
 			return is, e, err
 		}
 	}

@@ -201,8 +201,7 @@ func (r *run) configure(kind schema.GroupVersionKind, before map[string]any, v r
 func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	custom := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 	if e.options.Mergers != nil && !(e.options.CLI && custom) {
-		c, err := e.options.Mergers.TypeConverter(kind)
-		if c != nil || err != nil {
+		if c, err := e.options.Mergers.TypeConverter(kind); c != nil || err != nil {
 			return c, err
 		}
 	}

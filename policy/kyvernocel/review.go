@@ -111,7 +111,7 @@ func (r *review) userTree() any {
 			u = *r.mocks.UserInfo
 		}
 	} else if !u.Known() {
-		return partial(policy.NeedsUser)
+		return &cel.Partial{Ask: asking(policy.NeedsUser)}
 	}
 	return u.Fields()
 }
@@ -161,9 +161,6 @@ func asked(err error) (*question, bool) {
 	ok := errors.As(err, &q)
 	return q, ok
 }
-
-// partial returns a map with unknown contents.
-func partial(what string) *cel.Partial { return &cel.Partial{Ask: asking(what)} }
 
 // asking returns a function that always returns a question.
 func asking(what string) func() ref.Val {

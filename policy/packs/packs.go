@@ -51,7 +51,13 @@ func Objects(name, kubeVersion string) ([]*render.Object, error) {
 	}
 	for _, o := range objects {
 		o.Provenance = nil
-		setMinor(o, minor)
+		variables, _ := render.Lookup(o.Object, "/spec/variables")
+		list, _ := variables.([]any)
+		for _, v := range list {
+			if v, ok := v.(map[string]any); ok && v["name"] == minorVariable {
+				v["expression"] = strconv.Itoa(minor)
+			}
+		}
 	}
 	return objects, nil
 }
@@ -80,16 +86,6 @@ func read(name string) ([]*render.Object, error) {
 // minorVariable is the variable of a policy that depends on the API server's version,
 // which CEL can't read. Its expression is the minor version.
 const minorVariable = "minor"
-
-func setMinor(o *render.Object, minor int) {
-	variables, _ := render.Lookup(o.Object, "/spec/variables")
-	list, _ := variables.([]any)
-	for _, v := range list {
-		if v, ok := v.(map[string]any); ok && v["name"] == minorVariable {
-			v["expression"] = strconv.Itoa(minor)
-		}
-	}
-}
 
 func parseMinor(kubeVersion string) (int, error) {
 	if kubeVersion == "" {

@@ -47,7 +47,19 @@ func (g *gatorTest) runCase(item node) {
 	}
 	c := &gatorCase{Case: g.start(item, name), t: g}
 	c.readObject(item, f["object"])
-	c.readInventory(f["inventory"])
+	for _, item := range f["inventory"].items() {
+		objects, err := c.t.read(item)
+		if err != nil {
+			c.t.fail(err)
+		}
+		for _, o := range objects {
+			if o.GetAPIVersion() == "" {
+				item.fail("%s: a %.63s in it has no apiVersion", item.text(), o.GetKind())
+			}
+		}
+		c.inventory = append(c.inventory, objects...)
+		c.files = append(c.files, item.text())
+	}
 	c.readAssertions(item, f["assertions"])
 	c.errs = append(c.errs, g.errs[before:]...)
 	c.Want = c.wants()
@@ -91,23 +103,6 @@ func (g *gatorCase) subject(o *render.Object) {
 	g.Kind, g.Resource = key.Kind, key.Name
 	if key.Namespace != "" {
 		g.Resource = key.Namespace + "/" + key.Name
-	}
-}
-
-// readInventory reads the objects of the case's inventory.
-func (g *gatorCase) readInventory(list node) {
-	for _, item := range list.items() {
-		objects, err := g.t.read(item)
-		if err != nil {
-			g.t.fail(err)
-		}
-		for _, o := range objects {
-			if o.GetAPIVersion() == "" {
-				item.fail("%s: a %.63s in it has no apiVersion", item.text(), o.GetKind())
-			}
-		}
-		g.inventory = append(g.inventory, objects...)
-		g.files = append(g.files, item.text())
 	}
 }
 

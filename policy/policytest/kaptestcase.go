@@ -69,21 +69,6 @@ func (k *kaptestCase) read(t node, more ...string) map[string]node {
 	k.Want = k.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
 	k.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	k.setSubject()
-	return f
-}
-
-// expects refuses the test unless it expects one of the outcomes.
-func (k *kaptestCase) expects(outcomes []string) {
-	if !slices.Contains(outcomes, k.Want) {
-		err := k.expect.errorf("expect %q is none of %s", k.Want, strings.Join(outcomes, ", "))
-		k.k.fail(err)
-		k.refuse(err)
-	}
-}
-
-// setSubject sets kind, resource and operation of the case from its references.
-func (k *kaptestCase) setSubject() {
 	subject := k.object
 	if !subject.given() {
 		subject = k.old
@@ -96,6 +81,16 @@ func (k *kaptestCase) setSubject() {
 		k.Operation = string(policy.Delete)
 	default:
 		k.Operation = string(policy.Create)
+	}
+	return f
+}
+
+// expects refuses the test unless it expects one of the outcomes.
+func (k *kaptestCase) expects(outcomes []string) {
+	if !slices.Contains(outcomes, k.Want) {
+		err := k.expect.errorf("expect %q is none of %s", k.Want, strings.Join(outcomes, ", "))
+		k.k.fail(err)
+		k.refuse(err)
 	}
 }
 
@@ -265,7 +260,13 @@ func (k *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *re
 	k.Vacuous = k.Got == admit && len(results) == 0
 	k.OK = k.Got == k.Want
 	k.comparedMessage(results)
-	k.noteAssumptions(req, results)
+	for _, r := range results {
+		k.assume(r.Assumed)
+	}
+	ns := k.k.cluster.Namespace(nil, req.Namespace)
+	if req.Namespace != "" && ns != nil && ns.Provenance == nil {
+		k.Notes = append(k.Notes, fmt.Sprintf("Namespace %s is not among the resources: assumed to have no labels and annotations", req.Namespace))
+	}
 	k.unmatched(p, req)
 }
 
@@ -309,17 +310,6 @@ func (k *kaptestCase) comparedMessage(results []policy.Result) {
 	}
 	k.OK = false
 	k.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(messages, ", "), k.deniedMessage)
-}
-
-// noteAssumptions adds the assumptions of the results as notes.
-func (k *kaptestCase) noteAssumptions(req *policy.Request, results []policy.Result) {
-	for _, r := range results {
-		k.assume(r.Assumed)
-	}
-	ns := k.k.cluster.Namespace(nil, req.Namespace)
-	if req.Namespace != "" && ns != nil && ns.Provenance == nil {
-		k.Notes = append(k.Notes, fmt.Sprintf("Namespace %s is not among the resources: assumed to have no labels and annotations", req.Namespace))
-	}
 }
 
 // refusals returns the reasons why the API server would refuse the policy

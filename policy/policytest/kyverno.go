@@ -79,7 +79,11 @@ func runKyverno(s *suite, root node) {
 	t := &kyvernoTest{suite: s, verdicts: map[string]*verdicts{}, hints: map[string]string{}, sources: map[*kyvernoPolicy][]*render.Object{}}
 	t.load(f)
 	t.readEntries(f["results"])
-	t.cloneSources()
+	for _, e := range t.entries {
+		for _, p := range t.named(e.Policy) {
+			t.sources[p] = append(t.sources[p], t.normalise(e.sources)...)
+		}
+	}
 	results, checks := f["results"].items(), f["checks"].items()
 	if len(results)+len(checks) == 0 {
 		root.fail("has neither results nor checks")
@@ -228,15 +232,6 @@ func (k *kyvernoTest) named(name string) []*kyvernoPolicy {
 		}
 	}
 	return found
-}
-
-// cloneSources collects the objects that generate rules may clone.
-func (k *kyvernoTest) cloneSources() {
-	for _, e := range k.entries {
-		for _, p := range k.named(e.Policy) {
-			k.sources[p] = append(k.sources[p], k.normalise(e.sources)...)
-		}
-	}
 }
 
 // warn adds errors to the suite, and warnings to its notes.

@@ -277,7 +277,12 @@ func (d *differ) at(pointer string, want, got any) string {
 	}
 	if w, ok := want.([]any); ok {
 		if g, ok := got.([]any); ok {
-			return d.lists(pointer, w, g)
+			for i := range min(len(w), len(g)) {
+				if s := d.at(pointer+render.Pointer(i), w[i], g[i]); s != "" {
+					return s
+				}
+			}
+			return fmt.Sprintf("%s: want %d elements, got %d", pointer, len(w), len(g))
 		}
 	}
 	return fmt.Sprintf("%s: want %s, got %s", cmp.Or(pointer, "/"), d.text(pointer, want), d.text(pointer, got))
@@ -290,15 +295,6 @@ func (d *differ) maps(pointer string, want, got map[string]any) string {
 		}
 	}
 	return ""
-}
-
-func (d *differ) lists(pointer string, want, got []any) string {
-	for i := range min(len(want), len(got)) {
-		if s := d.at(pointer+render.Pointer(i), want[i], got[i]); s != "" {
-			return s
-		}
-	}
-	return fmt.Sprintf("%s: want %d elements, got %d", pointer, len(want), len(got))
 }
 
 // text formats a value in one line, cut to a limit.

@@ -178,7 +178,7 @@ func (k *kyvernoTest) unused() {
 			continue
 		}
 		for _, r := range v.resources {
-			if !k.hasResource(r.name) {
+			if !slices.ContainsFunc(k.setup.Resources, func(o *render.Object) bool { return o.GetName() == r.name }) {
 				k.note("%s: values are for resource %q, which is not among the resources", k.shown(r.span()), r.name)
 			}
 		}
@@ -188,10 +188,6 @@ func (k *kyvernoTest) unused() {
 			}
 		}
 	}
-}
-
-func (k *kyvernoTest) hasResource(name string) bool {
-	return slices.ContainsFunc(k.setup.Resources, func(o *render.Object) bool { return o.GetName() == name })
 }
 
 // search evaluates a JMESPath.

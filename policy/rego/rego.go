@@ -87,7 +87,7 @@ func New(modules []Module, o Options) (*Engine, error) {
 	for _, p := range e.packages {
 		e.count += len(p.rules)
 	}
-	e.data.names = s.mentions("conftest")
+	e.data.names = slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, "conftest") })
 	e.notes = s.notes
 	return e, errors.Join(append(errs, s.errs...)...)
 }

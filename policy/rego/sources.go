@@ -200,11 +200,6 @@ func ground(ref ast.Ref) []string {
 	return path
 }
 
-// mentions reports whether a module's text contains name.
-func (s *sources) mentions(name string) bool {
-	return slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, name) })
-}
-
 // setAside removes modules for Gatekeeper templates, whose rules read
 // input.review. No object has that field, so conftest would pass everything.
 func (s *sources) setAside() {
@@ -279,8 +274,8 @@ type fileWalk struct {
 }
 
 func (f *fileWalk) entry(name string) {
-	real, err := render.Resolve(f.fsys, name)
-	if err != nil {
+	real, broken := render.Resolve(f.fsys, name)
+	if broken != nil {
 		real = name
 	}
 	info, err := fs.Stat(f.fsys, real)

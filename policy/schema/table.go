@@ -162,7 +162,11 @@ func newServer(r release) *server {
 		}
 		b := &builtin{row: row}
 		b.goType = sync.OnceValue(func() *goType { return k.newGoType(b.gvk) })
-		b.validator = sync.OnceValue(func() *kindValidator { return newKindValidator(b, r) })
+		b.validator = sync.OnceValue(func() *kindValidator {
+			k := &kindValidator{builtin: b, release: r, typ: b.goType()}
+			k.strict, k.err = newStrict(b.gvk, r)
+			return k
+		})
 		b.deprecated = sync.OnceValue(func() string { return k.deprecation(b.gvk) })
 		k.builtins[row.gvk], k.byName[row.gvr()] = b, b
 		k.ordered = append(k.ordered, b)

@@ -99,12 +99,6 @@ type kindValidator struct {
 	err     error
 }
 
-func newKindValidator(b *builtin, r release) *kindValidator {
-	k := &kindValidator{builtin: b, release: r, typ: b.goType()}
-	k.strict, k.err = newStrict(b.gvk, r)
-	return k
-}
-
 // Validate implements policy.Validator. DELETE requests give no results, except of
 // Namespaces that may not be deleted.
 // Objects of kinds that are not built in are not validated.

@@ -161,7 +161,12 @@ func (n *nesting) token() {
 	case strings.HasPrefix(rest, "|||"):
 		n.block()
 	case c == '"' || c == '\'':
-		n.quoted(c)
+		for n.at++; n.at < len(n.text) && n.text[n.at] != c; n.at++ {
+			if n.text[n.at] == '\\' {
+				n.at++
+			}
+		}
+		n.at++
 	case c == '@' && len(rest) > 1 && (rest[1] == '"' || rest[1] == '\''):
 		n.verbatim(rest[1])
 	case strings.IndexByte("([{", c) >= 0:
@@ -222,15 +227,6 @@ func (n *nesting) skipTo(end string) {
 		return
 	}
 	n.at += i + len(end)
-}
-
-func (n *nesting) quoted(quote byte) {
-	for n.at++; n.at < len(n.text) && n.text[n.at] != quote; n.at++ {
-		if n.text[n.at] == '\\' {
-			n.at++
-		}
-	}
-	n.at++
 }
 
 // verbatim skips a text in which two quotes mean one.

@@ -73,23 +73,12 @@ func (d *deployment) run() ([]*render.Object, error) {
 
 // renamed returns a value with another cluster's name in place of in-cluster.
 func renamed(value any, cluster string) any {
-	switch v := value.(type) {
-	case string:
-		return strings.ReplaceAll(v, inCluster, cluster)
-	case []any:
-		all := make([]any, len(v))
-		for i, x := range v {
-			all[i] = renamed(x, cluster)
+	return render.Replace(value, func(v any) any {
+		if text, ok := v.(string); ok {
+			return strings.ReplaceAll(text, inCluster, cluster)
 		}
-		return all
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for key, x := range v {
-			all[key] = renamed(x, cluster)
-		}
-		return all
-	}
-	return value
+		return v
+	})
 }
 
 // forAnyCluster reports whether a generator made the Application for in-cluster, and would make others like it

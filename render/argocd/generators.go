@@ -512,8 +512,7 @@ func (g *generation) children(c *combination, pointer string) ([]entry, error) {
 			delete(inner, "template") // Argo CD drops it before it fills in parameters
 			nested, _ := inner["generators"].([]any)
 			for j, n := range nested {
-				child, _ := n.(map[string]any)
-				if child["matrix"] != nil || child["merge"] != nil {
+				if child, _ := n.(map[string]any); child["matrix"] != nil || child["merge"] != nil {
 					return nil, g.errorAt(entries[i].pointer+render.Pointer(kind, "generators", j), errors.New("a matrix or merge within another one can't hold a third"))
 				}
 			}

@@ -133,12 +133,6 @@ func (e *edit) Part(pointer, part string) []render.Origin {
 	return render.WithRole(e.located.part(option, part), render.Patch)
 }
 
-// put sets a key of the file.
-func (e *edit) put(key string, value any) {
-	e.tree[key] = value
-	e.set[render.Pointer(key)] = render.Pointer(key)
-}
-
 // apply makes the changes, in Argo CD's order.
 func (e *edit) apply(k *kustomize) error {
 	options, err := encode(k)
@@ -148,7 +142,8 @@ func (e *edit) apply(k *kustomize) error {
 	e.options = options
 	for key, value := range map[string]string{"namePrefix": k.NamePrefix, "nameSuffix": k.NameSuffix, "namespace": k.Namespace} {
 		if value != "" {
-			e.put(key, value)
+			e.tree[key] = value
+			e.set[render.Pointer(key)] = render.Pointer(key)
 		}
 	}
 	err = errors.Join(

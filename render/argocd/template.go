@@ -88,7 +88,11 @@ func (e *engine) lines(text string, params map[string]any) []int {
 
 func (e *engine) compile(text string) *compiled {
 	if e.golang {
-		return e.compileGo(text)
+		t, err := gotemplate.Parse(e.ctx, text, gotemplate.Options{Options: e.options, Tpl: true})
+		if err != nil {
+			return &compiled{err: err}
+		}
+		return &compiled{tree: t, uses: t.Uses}
 	}
 	return compileFast(text)
 }
@@ -137,14 +141,6 @@ func (c *compiled) fill(params map[string]any) string {
 		}
 	}
 	return b.String()
-}
-
-func (e *engine) compileGo(text string) *compiled {
-	t, err := gotemplate.Parse(e.ctx, text, gotemplate.Options{Options: e.options, Tpl: true})
-	if err != nil {
-		return &compiled{err: err}
-	}
-	return &compiled{tree: t, uses: t.Uses}
 }
 
 // A paramSet is a set of parameters that a generator makes, with the places

@@ -117,7 +117,8 @@ func (g *Graph) render(ctx context.Context, src render.Source) (*render.Unit, er
 	src.FS = g.tree
 	key, ok := g.key(src)
 	if !ok {
-		return g.renderUncached(ctx, src)
+		units, err := g.graph.Render(ctx, src)
+		return units[0], err
 	}
 	u := &unit{graph: g, ctx: context.WithoutCancel(ctx), src: src, key: key}
 	if !u.adopt() && !u.recall() {
@@ -152,12 +153,6 @@ func (g *Graph) Rest() {
 	if g != nil {
 		g.tree.empty()
 	}
-}
-
-// renderUncached renders a unit without the cache.
-func (g *Graph) renderUncached(ctx context.Context, src render.Source) (*render.Unit, error) {
-	units, err := g.graph.Render(ctx, src)
-	return units[0], err
 }
 
 // key returns the key of a source's entry. ok is false if the source is not cached: values from the

@@ -266,8 +266,7 @@ func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)
 	if err != nil {
 		return v, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	r, base := d.of(name)
-	if r != d.root {
+	if r, base := d.of(name); r != d.root {
 		v, err = do(r, base)
 		var pe *fs.PathError
 		switch {

@@ -43,10 +43,7 @@ func (f *Fetcher) git(ctx context.Context, r *render.Remote, locked *Locked) (*C
 	if locked != nil && locked.Resolved != "" {
 		revision = locked.Resolved
 	}
-	if !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://") {
-		return f.program(ctx, r.URL, revision)
-	}
-	if f.options.Git != nil {
+	if !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://") || f.options.Git != nil {
 		return f.program(ctx, r.URL, revision)
 	}
 	endpoint, err := transport.NewEndpoint(r.URL)

@@ -76,8 +76,7 @@ func (f *Fetcher) image(ctx context.Context, w Want) (*Content, error) {
 // with an archive.
 func layersOf(r *render.Remote, manifest []byte) ([]artifact.Descriptor, error) {
 	if r.Kind == render.OCIArtifact {
-		files, err := artifact.Files(manifest)
-		if err != nil || len(files) > 0 {
+		if files, err := artifact.Files(manifest); err != nil || len(files) > 0 {
 			var all []artifact.Descriptor
 			for _, f := range files {
 				all = append(all, f.Descriptor)

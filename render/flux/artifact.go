@@ -63,8 +63,7 @@ func (s sources) external(ref reference) (artifact, error) {
 			continue
 		}
 		g := &generator{sources: s, object: o, found: make(map[string]artifact)}
-		made, ok, err := g.artifact(ref.Name)
-		if err != nil || ok {
+		if made, ok, err := g.artifact(ref.Name); err != nil || ok {
 			s.world.Object(o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()) // records that it is used
 			return made, err
 		}

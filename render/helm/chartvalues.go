@@ -186,7 +186,8 @@ func (h *chartValues) find(path []string, want any, at wanted) (render.Origin, b
 		case !ok, isMap && s.values != nil, v == nil && want != nil:
 			continue // flags may set only a part of a map, and Helm 4 ignores nulls of charts
 		case s.flags:
-			return fileOrigin(v)
+			name, ok := v.(fileContent)
+			return render.Origin{Span: render.Span{File: string(name)}, Role: render.Value}, ok
 		}
 		if !within(v, want) {
 			return render.Origin{}, false
@@ -194,11 +195,6 @@ func (h *chartValues) find(path []string, want any, at wanted) (render.Origin, b
 		return s.origin(s.path, at)
 	}
 	return render.Origin{}, false
-}
-
-func fileOrigin(v any) (render.Origin, bool) {
-	name, ok := v.(fileContent)
-	return render.Origin{Span: render.Span{File: string(name)}, Role: render.Value}, ok
 }
 
 // lookup returns the value that the source sets at a path.

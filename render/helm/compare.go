@@ -123,11 +123,6 @@ func equalValues(a, b reflect.Value) (bool, error) {
 	case a.Kind() == b.Kind() && a.Kind() == reflect.Bool:
 		return a.Bool() == b.Bool(), nil
 	}
-	return equalOthers(a, b)
-}
-
-// equalOthers compares values other than numbers, strings and booleans.
-func equalOthers(a, b reflect.Value) (bool, error) {
 	switch {
 	case basic(a) != basic(b) && a.IsValid() && b.IsValid(), basic(a):
 		if !a.IsValid() || !b.IsValid() {

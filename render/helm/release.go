@@ -101,7 +101,8 @@ func (r *release) fill(user map[string]any, at place) error {
 	if params(r.src).SkipSchema {
 		return nil
 	}
-	return r.validate()
+	values, _ := r.values["Values"].(chartutil.Values)
+	return errors.Join(r.validateChart(r.chart, values, nil)...)
 }
 
 func (r *release) name() string {

@@ -39,13 +39,6 @@ func included(c *parse.CommandNode) (name string, ok bool) {
 	return name, ok
 }
 
-// returned records that the result of the template that contains a pipeline depends on it.
-func (i *instrument) returned(p *parse.PipeNode) {
-	d, _ := i.of(p)
-	i.body.doubts |= 1 << d
-	eachIncluded(p, func(name string) { i.body.calls = append(i.body.calls, name) })
-}
-
 // use records that a pipeline uses the results of templates.
 func (i *instrument) use(p *parse.PipeNode, how resultUse) {
 	for _, name := range i.holds(p) {

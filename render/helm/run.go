@@ -274,19 +274,15 @@ func (r *run) step(n int) error {
 		return r.exceeded("templates take more than %d steps", maxSteps)
 	}
 	if before>>8 != r.steps>>8 && r.ctx.Err() != nil {
-		return r.stopped()
+		if r.broken == nil {
+			r.broken = errStopped
+		}
+		return errStopped
 	}
 	return nil
 }
 
 var errStopped = errors.New("rendering takes too long")
-
-func (r *run) stopped() error {
-	if r.broken == nil {
-		r.broken = errStopped
-	}
-	return errStopped
-}
 
 func (r *run) exceeded(format string, args ...any) error {
 	return &exceeded{fmt.Sprintf(format, args...)}

@@ -208,13 +208,6 @@ func deep(data []byte) bool {
 	return false
 }
 
-// validate checks the values against the schemas of the chart and its
-// subcharts.
-func (r *release) validate() error {
-	values, _ := r.values["Values"].(chartutil.Values)
-	return errors.Join(r.validateChart(r.chart, values, nil)...)
-}
-
 func (r *release) validateChart(c *chart.Chart, values map[string]any, path []string) (errs []error) {
 	if c.Schema != nil {
 		errs = r.against(c, values, path)

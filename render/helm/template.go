@@ -281,7 +281,9 @@ func (i *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []par
 	var asked asks
 	i.whole = i.whole[:0]
 	i.pipe(p, depth, &asked)
-	i.returned(p)
+	d, _ := i.of(p)
+	i.body.doubts |= 1 << d
+	eachIncluded(p, func(name string) { i.body.calls = append(i.body.calls, name) })
 	i.assign(p)
 	for n, yes := range asked {
 		if yes {

@@ -139,8 +139,7 @@ func (s *valueIndex) place(h hit, want any) (render.Origin, bool) {
 		if c.manifest == nil {
 			return render.Origin{}, false
 		}
-		v, ok := c.manifest.lookup(n.path())
-		if !ok || !sameScalar(v, n.val) {
+		if v, ok := c.manifest.lookup(n.path()); !ok || !sameScalar(v, n.val) {
 			return render.Origin{}, false
 		}
 		return c.manifest.origin(n.path(), at)

@@ -204,7 +204,10 @@ func entry(field string, i int) []any {
 // identity.
 func (n *node) blamePatch(field string, groups []string) []any {
 	for _, p := range n.patches {
-		if slices.ContainsFunc(p.docs, func(doc render.Document) bool { return hasOperation(doc, groups) }) && p.field != "" {
+		if slices.ContainsFunc(p.docs, func(doc render.Document) bool {
+			ops, _ := doc.Value.([]any)
+			return slices.ContainsFunc(ops, func(op any) bool { return slices.Contains(groups, text(op, "path")) })
+		}) && p.field != "" {
 			return p.at
 		}
 		for _, doc := range p.docs {
@@ -220,12 +223,6 @@ func (n *node) blamePatch(field string, groups []string) []any {
 		}
 	}
 	return nil
-}
-
-// hasOperation reports whether a JSON patch has an operation on a path.
-func hasOperation(doc render.Document, paths []string) bool {
-	ops, _ := doc.Value.([]any)
-	return slices.ContainsFunc(ops, func(op any) bool { return slices.Contains(paths, text(op, "path")) })
 }
 
 const maxMessage = 300

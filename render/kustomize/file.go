@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"weak"
 
@@ -285,33 +284,14 @@ func wanted(goType string) string {
 // find returns the place of the first key with a name, in the order in which
 // the keys sort, top level first.
 func (f *file) find(value any, key string) render.Span {
-	pointer, ok := findKey(value, key, "")
-	if !ok {
-		return render.Span{File: f.name}
-	}
-	at, _, _ := f.doc.Positions.Field(pointer)
-	return at
-}
-
-func findKey(value any, key, pointer string) (string, bool) {
-	switch v := value.(type) {
-	case map[string]any:
-		if _, ok := v[key]; ok {
-			return pointer + render.Pointer(key), true
-		}
-		for _, k := range sorted(v) {
-			if p, ok := findKey(v[k], key, pointer+render.Pointer(k)); ok {
-				return p, true
-			}
-		}
-	case []any:
-		for i, e := range v {
-			if p, ok := findKey(e, key, pointer+"/"+strconv.Itoa(i)); ok {
-				return p, true
-			}
+	for pointer, v := range render.Fields(value, "") {
+		m, _ := v.(map[string]any)
+		if _, ok := m[key]; ok {
+			at, _, _ := f.doc.Positions.Field(pointer + render.Pointer(key))
+			return at
 		}
 	}
-	return "", false
+	return render.Span{File: f.name}
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -226,8 +226,7 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 	if !ok || path.IsAbs(c.home()) {
 		return "", c.error("outside-tree", "chart "+show(path.Join(c.home(), c.Name))+" leads out of the tree")
 	}
-	p := w.tree.resolve(name)
-	if p.err == nil && p.dir {
+	if p := w.tree.resolve(name); p.err == nil && p.dir {
 		return p.real, nil
 	}
 	if c.Repo == "" {

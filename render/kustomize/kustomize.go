@@ -249,8 +249,7 @@ func (u *usage) add(text string) {
 	if text == "" || remote(text) || strings.ContainsAny(text, "\n") {
 		return
 	}
-	name, ok := inside(u.dir, text)
-	if ok && name != u.dir && fs.ValidPath(name) && !u.seen[name] {
+	if name, ok := inside(u.dir, text); ok && name != u.dir && fs.ValidPath(name) && !u.seen[name] {
 		u.seen[name] = true
 		u.names = append(u.names, name)
 	}

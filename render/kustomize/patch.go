@@ -88,16 +88,6 @@ func copiesIn(value any) int {
 	return n
 }
 
-// inlinePatches checks the patches that are written inside the kustomization.
-func (w *walk) inlinePatches(n *node) {
-	for i, p := range n.spec.Patches {
-		w.inlinePatch(n, "patches", i, p.Patch)
-	}
-	for i, p := range n.spec.PatchesJson6902 {
-		w.inlinePatch(n, "patchesJson6902", i, p.Patch)
-	}
-}
-
 func (w *walk) inlinePatch(n *node, field string, i int, text string) {
 	if text != "" {
 		at := []any{field, i, "patch"}
@@ -348,7 +338,13 @@ func plain(value any) (any, error) {
 		}
 		return v, nil
 	case float64:
-		return number(v)
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return nil, fmt.Errorf("%v is not representable in JSON", v)
+		case v == math.Trunc(v) && math.Abs(v) < 1<<63:
+			return int64(v), nil
+		}
+		return v, nil
 	case int:
 		return int64(v), nil
 	case uint64:
@@ -359,14 +355,4 @@ func plain(value any) (any, error) {
 		return v, nil
 	}
 	return nil, fmt.Errorf("a key is not a string")
-}
-
-func number(f float64) (any, error) {
-	switch {
-	case math.IsNaN(f) || math.IsInf(f, 0):
-		return nil, fmt.Errorf("%v is not representable in JSON", f)
-	case f == math.Trunc(f) && math.Abs(f) < 1<<63:
-		return int64(f), nil
-	}
-	return f, nil
 }

@@ -129,12 +129,6 @@ func (w *walk) visit(dir, namespace string) *node {
 	n := &node{file: f, dir: dir, namespace: namespace, build: f.fixed()}
 	w.nodes[dir] = n
 	w.stack = append(w.stack, dir)
-	w.inspect(n)
-	w.stack = w.stack[:len(w.stack)-1]
-	return n
-}
-
-func (w *walk) inspect(n *node) {
 	n.rewritten = len(n.spec.Bases) > 0 || len(n.spec.ImageTags) > 0
 	w.openapi = w.openapi || n.spec.OpenAPI != nil
 	n.build.Generators = nil
@@ -144,10 +138,17 @@ func (w *walk) inspect(n *node) {
 	for _, r := range references(&n.spec) {
 		w.follow(n, r)
 	}
-	w.inlinePatches(n)
+	for i, p := range n.spec.Patches {
+		w.inlinePatch(n, "patches", i, p.Patch)
+	}
+	for i, p := range n.spec.PatchesJson6902 {
+		w.inlinePatch(n, "patchesJson6902", i, p.Patch)
+	}
 	w.inflateAll(n)
 	n.count()
 	w.grow(n.replacements())
+	w.stack = w.stack[:len(w.stack)-1]
+	return n
 }
 
 func (w *walk) load(dir string) (*file, error) {
@@ -156,8 +157,7 @@ func (w *walk) load(dir string) (*file, error) {
 		return nil, err
 	}
 	w.size += len(f.data)
-	p := w.tree.resolve(f.name)
-	if p.err == nil && !below(p.real, dir) {
+	if p := w.tree.resolve(f.name); p.err == nil && !below(p.real, dir) {
 		return f, errors.Join(err, f.error("outside-root", errors.New("symbolic link leads out of the directory, which kustomize does not follow")))
 	}
 	w.snap.addFile(f.name, f.name, f.data)

@@ -18,10 +18,6 @@ type memory struct {
 	dirs  map[string][]string // names of the entries
 }
 
-func newMemory() *memory {
-	return &memory{files: make(map[string][]byte), dirs: map[string][]string{".": nil}}
-}
-
 // add adds a file. A name may be added only once.
 func (m *memory) add(name string, data []byte) error {
 	if !fs.ValidPath(name) || name == "." {

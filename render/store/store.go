@@ -255,7 +255,7 @@ func (c *content) unpack() (*memory, error) {
 // other content by its digest. Unpack reads no more than the store's limits
 // allow.
 func Unpack(e *Entry, data []byte, blob func(digest string) ([]byte, error)) (*memory, error) {
-	m := newMemory()
+	m := &memory{files: make(map[string][]byte), dirs: map[string][]string{".": nil}}
 	var err error
 	switch e.Kind {
 	case render.HelmChart:

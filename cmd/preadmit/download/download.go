@@ -373,10 +373,7 @@ func (f *Fetch) writeBlob(digest string, data []byte) error {
 		return nil
 	}
 	name := filepath.Join(f.Content, filepath.FromSlash(store.BlobName(digest)))
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return replaceFile(name, data)
+	return supervise.WriteFile(name, supervise.Bytes(data))
 }
 
 func (f *Fetch) writeLock() error {
@@ -384,15 +381,8 @@ func (f *Fetch) writeLock() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(f.Dir, filepath.FromSlash(store.LockFile)), append([]byte(f.Header), data...))
-}
-
-// replaceFile writes a file completely or not at all.
-func replaceFile(name string, data []byte) error {
-	return supervise.WriteFile(name, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	data = append([]byte(f.Header), data...)
+	return supervise.WriteFile(filepath.Join(f.Dir, filepath.FromSlash(store.LockFile)), supervise.Bytes(data))
 }
 
 // prune removes entries from the lock that nothing needs, and content from the

@@ -92,8 +92,7 @@ func (o Options) AmongClusters(trusted *load.Input) Options {
 // ForCluster returns the part of an input that is used to evaluate the objects of a cluster, and the
 // options for it.
 func (o Options) ForCluster(in *load.Input, cluster string) (*load.Input, Options) {
-	names := load.ClusterNames(in)
-	if len(names) < 2 {
+	if names := load.ClusterNames(in); len(names) < 2 {
 		return in, o.OnCluster(in, append(names, "")[0])
 	}
 	return in.On(cluster), o.AmongClusters(in).OnCluster(in, cluster)

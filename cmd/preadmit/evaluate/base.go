@@ -32,7 +32,11 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 		return nil, err
 	}
 	b.perhaps, b.fading = change.Count(b.in.Side(), in.Side())
-	b.documents = sync.OnceValue(func() *change.Documents { return b.documentsOf(o, in) })
+	b.documents = sync.OnceValue(func() *change.Documents {
+		return change.NewDocuments(b.in.Side(), in.Side(), change.Files{Same: func(file string) bool {
+			return sameContent(b.in, in, file) || change.SameFile(b.in.Tree, in.Tree, file)
+		}, Excluded: o.Selection.Excludes, Unreadable: in.Unreadable(b.Repo, b.in.Tree)})
+	})
 	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {

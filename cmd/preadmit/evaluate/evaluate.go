@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
@@ -93,7 +94,9 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 		return j, err
 	}
 	j.notes = slices.Concat(j.Engines.Notes, j.notes)
-	if assumed != "" && asksWho(j.Engines.Rules()) {
+	if assumed != "" && slices.ContainsFunc(j.Engines.Rules(), func(r policy.Rule) bool {
+		return strings.Contains(r.Expression, "userInfo") || strings.Contains(r.Expression, "authorizer")
+	}) {
 		j.notes = append(j.notes, assumed)
 	}
 	if accounts := impersonated(in.Head); len(accounts) > 0 && !s.Authorizes() {

@@ -40,17 +40,6 @@ func (b *base) faded(head *load.Input) []policy.Result {
 	return []policy.Result{r.Fingerprinted()}
 }
 
-// documentsOf returns the documents of both sides.
-func (b *base) documentsOf(o *Options, head *load.Input) *change.Documents {
-	return change.NewDocuments(b.in.Side(), head.Side(), change.Files{
-		Same: func(file string) bool {
-			return sameContent(b.in, head, file) || change.SameFile(b.in.Tree, head.Tree, file)
-		},
-		Excluded:   o.Selection.Excludes,
-		Unreadable: head.Unreadable(b.Repo, b.in.Tree),
-	})
-}
-
 // leftOut returns a result if a sparse checkout leaves out files, below the paths, that the base
 // does not have, because their content is unknown.
 func (b *base) leftOut(head *load.Input, args []string) []policy.Result {

@@ -124,13 +124,6 @@ func (b *base) asOthers(s engines.Options, reqs []policy.Request) [][]policy.Req
 	return all
 }
 
-// asksWho reports whether some rule reads the user.
-func asksWho(rules []policy.Rule) bool {
-	return slices.ContainsFunc(rules, func(r policy.Rule) bool {
-		return strings.Contains(r.Expression, "userInfo") || strings.Contains(r.Expression, "authorizer")
-	})
-}
-
 // authorizerFile reads the file of rules that --authorizer names.
 func (o *Options) authorizerFile(in *load.Input) (display string, data []byte, err error) {
 	name, data, err := in.File(o.Authorizer)

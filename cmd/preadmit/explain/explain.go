@@ -259,14 +259,10 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 	if len(all) > 0 {
 		hint = "; " + policy.Instead(ref.text, all)
 	}
-	if n := len(unrendered(in)); n > 0 {
+	if n := len(slices.DeleteFunc(slices.Clone(in.Found), func(r policy.Result) bool { return !r.Undecided() })); n > 0 {
 		hint = " (" + policy.Plural(n, "problem") + " kept something from being rendered: see preadmit check)"
 	}
 	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, evaluate.InUnit(unit), len(render.Objects(in.Head)), hint)
-}
-
-func unrendered(in *load.Input) []policy.Result {
-	return slices.DeleteFunc(slices.Clone(in.Found), func(r policy.Result) bool { return !r.Undecided() })
 }
 
 // refText returns a reference to an object, as group/Kind/namespace/name.

@@ -150,7 +150,9 @@ func (c *Change) apply() map[string]string {
 				done = append(done, made...)
 				break
 			}
-			f.next(failed, Unedited)
+			if f.edits[failed] = f.edits[failed][1:]; len(f.edits[failed]) == 0 {
+				f.giveUp(Unedited)
+			}
 		}
 	}
 	return texts
@@ -184,13 +186,6 @@ func (c *Change) edit(f *Finding, texts map[string]string, done []edit) (changed
 
 func (e edit) equal(x edit) bool {
 	return e.file == x.file && reflect.DeepEqual(e.patch, x.patch) && e.document == x.document && e.Pointer == x.Pointer && e.Delete == x.Delete && e.Key == x.Key && render.Equal(e.Value, x.Value)
-}
-
-// next goes on to the next place for a fix of a finding, or drops the finding.
-func (f *Finding) next(fix int, why Reason) {
-	if f.edits[fix] = f.edits[fix][1:]; len(f.edits[fix]) == 0 {
-		f.giveUp(why)
-	}
 }
 
 func (f *Finding) giveUp(why Reason) {

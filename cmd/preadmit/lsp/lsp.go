@@ -159,7 +159,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 			}
 			return 1
 		case m.Method == "":
-			s.answered(m)
+			s.state.Lock()
+			done := s.asked[string(m.ID)]
+			delete(s.asked, string(m.ID))
+			s.state.Unlock()
+			if done != nil {
+				done(m)
+			}
 		case m.Method == "shutdown" && len(m.ID) > 0:
 			ending = true
 			s.respond(m.ID, nil, nil)
@@ -244,17 +250,6 @@ func (s *server) ask(method string, params any, done func(*message)) {
 	s.asked[string(id)] = done
 	s.state.Unlock()
 	s.send(&message{ID: id, Method: method, Params: encoded(params)})
-}
-
-// answered handles the editor's answer to a request.
-func (s *server) answered(m *message) {
-	s.state.Lock()
-	done := s.asked[string(m.ID)]
-	delete(s.asked, string(m.ID))
-	s.state.Unlock()
-	if done != nil {
-		done(m)
-	}
 }
 
 // maxTexts limits the total size of the open documents.

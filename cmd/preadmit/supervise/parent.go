@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -356,7 +355,6 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	case Create:
 		c.file.drop()
 		if c.file = nil; !p.writesNothing && p.mayWrite(string(f.payload)) {
-			_ = os.MkdirAll(filepath.Dir(string(f.payload)), 0o755) // creating the file reports the error
 			c.file = createFile(string(f.payload))
 		}
 	case Data:

@@ -99,7 +99,9 @@ func createFile(name string) *file {
 		if was, err := os.Lstat(name); err == nil && was.Mode().IsRegular() {
 			f.mode = was.Mode().Perm()
 		}
-		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
+		if f.err = os.MkdirAll(filepath.Dir(name), 0o755); f.err == nil {
+			f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
+		}
 	}
 	return f
 }
@@ -143,8 +145,8 @@ func (f *file) drop() {
 	}
 }
 
-// WriteFile replaces a file completely or not at all. It does not follow links. It writes to a
-// device or pipe directly.
+// WriteFile replaces a file completely or not at all, and makes its directory. It does not follow
+// links. It writes to a device or pipe directly.
 func WriteFile(name string, content func(io.Writer) error) error {
 	f := createFile(name)
 	w := bufio.NewWriterSize(f, 64<<10)

@@ -122,9 +122,6 @@ func writeChange(path string, c *tui.Change) error {
 		}
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return supervise.NotWritten(c.File, err)
-	}
 	if err := supervise.WriteFile(path, supervise.Bytes(c.After)); err != nil {
 		return supervise.NotWritten(path, err)
 	}

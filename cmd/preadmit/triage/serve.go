@@ -111,7 +111,11 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 		path, _, err := h.suppressionsPath()
 		return asJSON(facts{h.options.Timeout, path, h.saved}, err)
 	case "evaluate":
-		return h.evaluateFor(ctx, news)
+		r, err := h.firstOrNext(ctx, news)
+		if err != nil {
+			return nil, err
+		}
+		return reportJSON(r)
 	case "findings":
 		found, err := h.findings(ctx, q, news)
 		return asJSON(found, err)
@@ -135,15 +139,6 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 		return asJSON(c, err)
 	}
 	return h.about(ctx, q)
-}
-
-// evaluateFor evaluates, and reports progress to news.
-func (h *Host) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
-	r, err := h.firstOrNext(ctx, news)
-	if err != nil {
-		return nil, err
-	}
-	return reportJSON(r)
 }
 
 // firstOrNext evaluates, and reports progress to news. Until the first evaluation

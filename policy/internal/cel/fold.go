@@ -180,7 +180,7 @@ func (f *Folder) compareTerm(op string, term folded, c ref.Val) (value, decided 
 		return op == operators.NotEquals, true
 	}
 	least, hasLeast := f.least[key]
-	if !hasLeast && isSize(term) {
+	if !hasLeast && term.expr.Kind() == ast.CallKind && term.expr.AsCall().FunctionName() == "size" {
 		least, hasLeast = limit{value: types.IntZero}, true
 	}
 	if hasLeast {
@@ -306,10 +306,6 @@ func holds(op string, a, b ref.Val) (value, decided bool) {
 	}
 }
 
-func isSize(x folded) bool {
-	return x.expr.Kind() == ast.CallKind && x.expr.AsCall().FunctionName() == "size"
-}
-
 // resolve replaces a variable of the policy by its expression.
 func (f *Folder) resolve(x folded) folded {
 	for range maxFold {
@@ -338,11 +334,6 @@ func (f *Folder) value(x folded) ref.Val {
 	if !closed(x.expr, nil) {
 		return nil
 	}
-	return evaluated(x)
-}
-
-// evaluated evaluates an expression without variables; nil if it fails.
-func evaluated(x folded) ref.Val {
 	checked, err := ast.ToProto(ast.NewCheckedAST(ast.NewAST(x.expr, x.of.SourceInfo()), x.of.TypeMap(), x.of.ReferenceMap()))
 	if err != nil {
 		return nil

@@ -293,8 +293,7 @@ func undecidedCheck(check functions.BinaryOp, env *cel.Env) functions.BinaryOp {
 
 func unary(env *cel.Env, function, overload string) functions.UnaryOp {
 	f := env.Functions()[function]
-	bindings, err := f.Bindings()
-	if err == nil {
+	if bindings, err := f.Bindings(); err == nil {
 		for _, b := range bindings {
 			if b.Operator == overload && b.Unary != nil {
 				return b.Unary

@@ -153,14 +153,6 @@ func (c *call) staticError() error {
 	if err := c.arity(len(c.args)); err != nil {
 		return err
 	}
-	return c.staticRegexError()
-}
-
-// regexFunctions are the functions whose first argument is a regular expression. The
-// value is whether their errors quote it.
-var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
-
-func (c *call) staticRegexError() error {
 	named, ok := regexFunctions[c.name]
 	if !ok {
 		return nil
@@ -175,6 +167,10 @@ func (c *call) staticRegexError() error {
 	}
 	return nil
 }
+
+// regexFunctions are the functions whose first argument is a regular expression. The
+// value is whether their errors quote it.
+var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
 
 // maxMessage bounds the length of an error's message.
 const maxMessage = 1024

@@ -86,7 +86,18 @@ func (l *lexer) next() error {
 	case c == '"' || c == '\'' || c == '`':
 		return l.delimited(c)
 	}
-	return l.symbol()
+	rest := l.text[l.at:]
+	for _, s := range symbols {
+		if strings.HasPrefix(rest, s.text) {
+			l.tokens = append(l.tokens, token{s.kind, s.text, l.at})
+			l.at += len(s.text)
+			return nil
+		}
+	}
+	for _, r := range rest {
+		return l.fail(l.at, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
+	}
+	return nil
 }
 
 func startsName(c byte) bool {
@@ -168,19 +179,4 @@ var symbols = []struct {
 	{"}", closeBrace},
 	{"(", openParen},
 	{")", closeParen},
-}
-
-func (l *lexer) symbol() error {
-	rest := l.text[l.at:]
-	for _, s := range symbols {
-		if strings.HasPrefix(rest, s.text) {
-			l.tokens = append(l.tokens, token{s.kind, s.text, l.at})
-			l.at += len(s.text)
-			return nil
-		}
-	}
-	for _, r := range rest {
-		return l.fail(l.at, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
-	}
-	return nil
 }

@@ -236,8 +236,7 @@ func plainPath(n node) []*field {
 	case *field:
 		return []*field{n}
 	case *chain:
-		left, right := plainPath(n.left), plainPath(n.right)
-		if left != nil && right != nil {
+		if left, right := plainPath(n.left), plainPath(n.right); left != nil && right != nil {
 			return append(left, right...)
 		}
 	}

@@ -181,8 +181,7 @@ func toNumber(_ *search, a []val) (val, error) {
 	case float64:
 		return val{v: v}, nil
 	case string:
-		x, err := strconv.ParseFloat(v, 64)
-		if err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			return val{v: x}, nil
 		}
 	case int, int64:

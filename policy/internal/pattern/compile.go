@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // maxDepth bounds the depth of a pattern.
@@ -96,7 +98,17 @@ func (c *compiler) compileMap(p map[string]any, depth int) (*node, error) {
 		}
 		n.add(c.entry(raw, p[raw], value))
 	}
-	n.order()
+	slices.SortStableFunc(n.rest, func(a, b entry) int {
+		switch {
+		case a.orders && b.orders:
+			return -strings.Compare(a.raw, b.raw)
+		case a.orders:
+			return -1
+		case b.orders:
+			return 1
+		}
+		return strings.Compare(a.raw, b.raw)
+	})
 	n.each("metadata", func(metadata *node) {
 		for _, tag := range []string{"labels", "annotations"} {
 			metadata.each(tag, func(tags *node) {
@@ -127,7 +139,7 @@ func (c *compiler) entry(raw string, source any, value *node) entry {
 		e.key = raw
 	}
 	e.star = (e.anchor == None || e.anchor == Addition) && source == "*"
-	e.orders = e.anchor == Global || ordersKeys(source)
+	e.orders = e.anchor == Global || anyKey(source, func(a Anchor) bool { return a != None && a != Addition })
 	e.wild = HasWildcard(e.key)
 	return e
 }
@@ -146,21 +158,6 @@ func (n *node) add(e entry) {
 	default:
 		n.rest = append(n.rest, e)
 	}
-}
-
-// order sorts entries: those with anchors first, in reverse alphabetical order.
-func (n *node) order() {
-	slices.SortStableFunc(n.rest, func(a, b entry) int {
-		switch {
-		case a.orders && b.orders:
-			return -strings.Compare(a.raw, b.raw)
-		case a.orders:
-			return -1
-		case b.orders:
-			return 1
-		}
-		return strings.Compare(a.raw, b.raw)
-	})
 }
 
 // each calls do with the patterns of a key, with or without anchor, that are
@@ -208,30 +205,12 @@ func ParseKey(key string) (Anchor, string) {
 }
 
 // HasAnchors reports whether any key of a pattern, at any depth, has an anchor.
-func HasAnchors(p any) bool { return anyKey(p, maxDepth, func(a Anchor) bool { return a != None }) }
+func HasAnchors(p any) bool { return anyKey(p, func(a Anchor) bool { return a != None }) }
 
-// ordersKeys reports whether a pattern contains an anchor that makes Kyverno
-// match its key before the plain ones.
-func ordersKeys(p any) bool {
-	return anyKey(p, maxDepth, func(a Anchor) bool { return a != None && a != Addition })
-}
-
-func anyKey(p any, depth int, is func(Anchor) bool) bool {
-	if depth < 0 {
-		return false
-	}
-	switch p := p.(type) {
-	case map[string]any:
-		for key, v := range p {
-			if a, _ := ParseKey(key); is(a) || anyKey(v, depth-1, is) {
-				return true
-			}
-		}
-	case []any:
-		for _, v := range p {
-			if anyKey(v, depth-1, is) {
-				return true
-			}
+func anyKey(p any, is func(Anchor) bool) bool {
+	for key := range render.Values(p) {
+		if a, _ := ParseKey(key); is(a) {
+			return true
 		}
 	}
 	return false

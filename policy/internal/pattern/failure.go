@@ -74,8 +74,7 @@ func (m *matcher) path(length int) string {
 	var b strings.Builder
 	b.WriteByte('/')
 	for i := range length {
-		s := m.segment(i)
-		if s.index >= 0 {
+		if s := m.segment(i); s.index >= 0 {
 			b.WriteString(strconv.Itoa(s.index))
 		} else {
 			b.WriteString(s.key)

@@ -76,30 +76,22 @@ func annotations(metadata any) map[string]string {
 	return found
 }
 
-// maxDepth bounds the depth of a pod's spec; the API has nothing that deep.
-const maxDepth = 64
-
 // WithoutQuantities copies a value without fields that hold quantities. No check
 // reads them, and parsing one such as 1e-2147483647 does not end.
-func WithoutQuantities(v any) any { return withoutQuantities(v, maxDepth) }
-
-func withoutQuantities(v any, depth int) any {
-	if depth == 0 {
-		return nil
-	}
+func WithoutQuantities(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, e := range v {
 			if !isQuantity(k) {
-				m[k] = withoutQuantities(e, depth-1)
+				m[k] = WithoutQuantities(e)
 			}
 		}
 		return m
 	case []any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = withoutQuantities(e, depth-1)
+			list[i] = WithoutQuantities(e)
 		}
 		return list
 	}
@@ -136,7 +128,7 @@ func Key(object map[string]any, at string) string {
 		k.text(found[name])
 	}
 	k.bytes = append(k.bytes, 'e')
-	k.value(template["spec"], false, maxDepth)
+	k.value(template["spec"], false)
 	if k.unfit || len(k.bytes) > maxKey {
 		return ""
 	}
@@ -187,9 +179,9 @@ func (k *key) text(s string) {
 	k.bytes = append(binary.AppendUvarint(append(k.bytes, 's'), uint64(len(s))), s...)
 }
 
-// value writes a value as withoutQuantities would return it.
-func (k *key) value(v any, container bool, depth int) {
-	if depth == 0 || len(k.bytes) > maxKey {
+// value writes a value as WithoutQuantities would return it.
+func (k *key) value(v any, container bool) {
+	if len(k.bytes) > maxKey {
 		k.unfit = true
 		return
 	}
@@ -210,16 +202,16 @@ func (k *key) value(v any, container bool, depth int) {
 	case []any:
 		k.bytes = binary.AppendUvarint(append(k.bytes, 'l'), uint64(len(v)))
 		for _, e := range v {
-			k.value(e, container, depth-1)
+			k.value(e, container)
 		}
 	case map[string]any:
-		k.object(v, container, depth)
+		k.object(v, container)
 	default:
 		k.unfit = true
 	}
 }
 
-func (k *key) object(m map[string]any, container bool, depth int) {
+func (k *key) object(m map[string]any, container bool) {
 	k.bytes = append(k.bytes, 'm')
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		switch _, isText := m[name].(string); {
@@ -227,7 +219,7 @@ func (k *key) object(m map[string]any, container bool, depth int) {
 			continue
 		}
 		k.text(name)
-		k.value(m[name], !container && slices.Contains(containerLists, name), depth-1)
+		k.value(m[name], !container && slices.Contains(containerLists, name))
 	}
 	k.bytes = append(k.bytes, 'e')
 }

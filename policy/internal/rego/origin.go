@@ -249,9 +249,6 @@ func (s spot) path() []string {
 	return out
 }
 
-// parent returns the place above.
-func (s spot) parent() spot { return spot{s.origins, s.places[s.at].parent} }
-
 // exists reports whether the input has a path.
 func (o *origins) exists(path []string) bool { return o.find(path) != nil }
 

@@ -202,7 +202,7 @@ func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
 	}
 	for _, e := range set.Slice() {
 		if place, key, ok := t.origins.of(e); ok && key {
-			return place.parent().path()
+			return spot{place.origins, place.places[place.at].parent}.path()
 		}
 	}
 	if set.Len() == 0 && len(reads) == 1 && t.takesKeys(f, term, 0) {

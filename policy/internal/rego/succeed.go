@@ -246,8 +246,7 @@ func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []re
 // entered returns the reads that make the rules of a call true. It returns false if
 // the call is not of rules.
 func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool) {
-	ref, ok := terms[0].Value.(ast.Ref)
-	if !ok || !isData(ref) {
+	if ref, ok := terms[0].Value.(ast.Ref); !ok || !isData(ref) {
 		return nil, false
 	}
 	return t.bodies(f, x), true
@@ -288,8 +287,7 @@ func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 	case *ast.Term:
 		out = append(out, t.reads(f, x, terms, 0)...)
 	case []*ast.Term:
-		_, isUser := t.entered(f, x, terms)
-		if !isUser || !useful(out) {
+		if _, isUser := t.entered(f, x, terms); !isUser || !useful(out) {
 			out = append(out, weak(t.operands(f, x, terms[1:], rankUsed), isUser)...)
 		}
 	case *ast.Every:

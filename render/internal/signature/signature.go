@@ -136,7 +136,7 @@ func (c Chart) isIn(text []byte) error {
 	if !ok || yaml.Unmarshal(head, &chart) != nil || yaml.Unmarshal(sums, &files) != nil {
 		return errors.New("the provenance file has no list of digests")
 	}
-	if chart.Name != c.Name || !sameVersion(chart.Version, c.Version) {
+	if chart.Name != c.Name || strings.TrimPrefix(chart.Version, "v") != strings.TrimPrefix(c.Version, "v") {
 		return fmt.Errorf("the provenance file is that of %s %s", chart.Name, chart.Version)
 	}
 	for _, digest := range files.Files {
@@ -145,10 +145,6 @@ func (c Chart) isIn(text []byte) error {
 		}
 	}
 	return errors.New("the provenance file is that of another archive: it does not have this one's digest")
-}
-
-func sameVersion(a, b string) bool {
-	return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v")
 }
 
 // VerifyImage verifies cosign's signature of a manifest, which is a [Simple] or a sigstore bundle.

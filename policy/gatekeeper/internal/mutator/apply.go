@@ -140,8 +140,7 @@ func (a *application) missingAt(depth int) any {
 	if a.location[depth+1].list {
 		return []any{}
 	}
-	p := a.location[depth]
-	if p.list {
+	if p := a.location[depth]; p.list {
 		return map[string]any{p.name: p.key}
 	}
 	return map[string]any{}

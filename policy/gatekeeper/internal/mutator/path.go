@@ -248,11 +248,6 @@ func quoteName(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// hasPrefix reports whether a location begins with another one.
-func (l location) hasPrefix(prefix location) bool {
-	return len(prefix) <= len(l) && slices.Equal(l[:len(prefix)], prefix)
-}
-
 // last returns the last part, or a zero part for an empty location.
 func (l location) last() part {
 	if len(l) == 0 {
@@ -301,7 +296,7 @@ func (c *checker) newPathTests(l location, written []pathTest) pathTests {
 		if !ok {
 			continue
 		}
-		if !l.hasPrefix(sub) {
+		if len(sub) > len(l) || !slices.Equal(l[:len(sub)], sub) {
 			c.add(pointer+"/subPath", fmt.Errorf("subPath %s is not how location %s begins", sub, l))
 		}
 		switch w.Condition {

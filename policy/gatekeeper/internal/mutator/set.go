@@ -135,7 +135,10 @@ type mutationRun struct {
 
 func (m *mutationRun) run(ctx context.Context) error {
 	m.original = m.x.Object
-	if !m.anyMatches() {
+	if !slices.ContainsFunc(m.Set.Applied, func(mut *Mutator) bool {
+		concerned, err := mut.concerns(&m.x.Matchable, m.x.Kind, m.x.Operation)
+		return concerned || err != nil
+	}) {
 		return nil
 	}
 	m.x.Object, _ = render.Copy(m.original).(map[string]any)
@@ -165,14 +168,6 @@ func (m *mutationRun) run(ctx context.Context) error {
 }
 
 func (m *Mutator) label() string { return m.Kind + " " + m.Name }
-
-// anyMatches reports whether any mutator matches the original object.
-func (m *mutationRun) anyMatches() bool {
-	return slices.ContainsFunc(m.Set.Applied, func(mut *Mutator) bool {
-		concerned, err := mut.concerns(&m.x.Matchable, m.x.Kind, m.x.Operation)
-		return concerned || err != nil
-	})
-}
 
 // round applies each mutator that matches the current object.
 func (m *mutationRun) round(ctx context.Context) error {
@@ -207,16 +202,6 @@ func (m *mutationRun) applyIfMatches(mut *Mutator) error {
 	case err != nil || !concerned:
 		return err
 	}
-	return m.apply(mut)
-}
-
-func (m *mutationRun) addUnknown(mut *Mutator, u *cel.Undecided) {
-	if !slices.ContainsFunc(m.unknowns, func(o Unsettled) bool { return o.by == mut }) {
-		m.unknowns = append(m.unknowns, Unsettled{by: mut, question: u.Question})
-	}
-}
-
-func (m *mutationRun) apply(mut *Mutator) error {
 	a := application{Mutator: mut, object: m.x.Object, bounds: &m.bounds, written: m.x.Written}
 	if err := a.apply(); err != nil {
 		return err
@@ -233,6 +218,12 @@ func (m *mutationRun) apply(mut *Mutator) error {
 	}
 	m.reported[mut] = true
 	return nil
+}
+
+func (m *mutationRun) addUnknown(mut *Mutator, u *cel.Undecided) {
+	if !slices.ContainsFunc(m.unknowns, func(o Unsettled) bool { return o.by == mut }) {
+		m.unknowns = append(m.unknowns, Unsettled{by: mut, question: u.Question})
+	}
 }
 
 // latest returns the object after the last change.

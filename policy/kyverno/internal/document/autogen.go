@@ -255,8 +255,7 @@ func (p podTemplate) match(block any, always bool) map[string]any {
 	out := maps.Clone(source)
 	listed := false
 	for _, key := range []string{"any", "all"} {
-		filters, _ := source[key].([]any)
-		if len(filters) > 0 {
+		if filters, _ := source[key].([]any); len(filters) > 0 {
 			out[key], listed = p.filters(filters), true
 		}
 	}

@@ -101,7 +101,9 @@ func checkMatch(m *Match, pointer string, f *faults) {
 
 func (f *Filter) check(into *faults) {
 	resources := f.Pointer + "/resources"
-	f.checkNames(into)
+	if f.both {
+		into.add(f.Pointer+"/resources/name", "name and names can't be used together")
+	}
 	if s := f.Selector; s != nil && !s.hasWildcard() {
 		switch err := s.invalid(); {
 		case err != nil:
@@ -126,12 +128,6 @@ func (f *Filter) check(into *faults) {
 		if strings.Count(role, ":") != 1 {
 			into.add(f.Pointer+"/roles/"+strconv.Itoa(i), "a role is namespace:name")
 		}
-	}
-}
-
-func (f *Filter) checkNames(into *faults) {
-	if f.both {
-		into.add(f.Pointer+"/resources/name", "name and names can't be used together")
 	}
 }
 

@@ -258,14 +258,6 @@ func readException(o *render.Object, f *faults) *Exception {
 	r := reader{faults: f, form: conditions.AnyAll}
 	e := &Exception{Object: o, Name: o.GetName(), Namespace: cmp.Or(o.GetNamespace(), "default")}
 	r.decode(field{o.Object, ""}.at("spec"), e)
-	checkException(e, f)
-	for _, x := range e.Match.Filters() {
-		x.Exempts = true
-	}
-	return e
-}
-
-func checkException(e *Exception, f *faults) {
 	checkMatch(e.Match, "/spec/match", f)
 	if e.Background {
 		checkNoUser(e.Match, f)
@@ -277,6 +269,10 @@ func checkException(e *Exception, f *faults) {
 			f.add(at+"/policyName", "an exception names a policy")
 		}
 	}
+	for _, x := range e.Match.Filters() {
+		x.Exempts = true
+	}
+	return e
 }
 
 // Covers reports whether the exception names the policy and the rule. A rule

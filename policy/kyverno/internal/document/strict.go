@@ -125,7 +125,12 @@ func (s *shape) checkItem(value any, pointer string, f *faults) {
 			}
 		}
 	case string:
-		s.checkString(v, pointer, f)
+		if s.enum != nil && !slices.Contains(s.enum, v) {
+			f.add(pointer, "%s is none of %s", Dotted(pointer), strings.Join(s.enum, ", "))
+		}
+		if s.max > 0 && utf8.RuneCountInString(v) > s.max {
+			f.add(pointer, "%s is longer than %d characters", Dotted(pointer), s.max)
+		}
 	}
 }
 
@@ -166,15 +171,6 @@ func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
 		if m[key] == nil {
 			f.add(pointer, "%s has no %s", cmp.Or(Dotted(pointer), "the policy"), key)
 		}
-	}
-}
-
-func (s *shape) checkString(v, pointer string, f *faults) {
-	if s.enum != nil && !slices.Contains(s.enum, v) {
-		f.add(pointer, "%s is none of %s", Dotted(pointer), strings.Join(s.enum, ", "))
-	}
-	if s.max > 0 && utf8.RuneCountInString(v) > s.max {
-		f.add(pointer, "%s is longer than %d characters", Dotted(pointer), s.max)
 	}
 }
 

@@ -37,7 +37,11 @@ func (m *merger) merge(object, patch any, s shape, at string) (any, error) {
 		return cleared{}, nil
 	}
 	if object == nil {
-		return m.addPatch(patch, s, at)
+		value, err := clean(patch, s, at)
+		if _, gone := value.(cleared); err == nil && !gone {
+			m.set(at)
+		}
+		return value, err
 	}
 	if render.TypeName(object) != render.TypeName(patch) && (isTree(object) || isTree(patch)) {
 		return nil, fmt.Errorf("the patch has %s where the object has %s: %s", render.TypeName(patch), render.TypeName(object), at)
@@ -100,15 +104,6 @@ func (m *merger) mergeMap(object, patch map[string]any, s shape, at string) (any
 func (m *merger) replacement(object any, patch any, s shape, at string) (any, error) {
 	value, err := clean(patch, s, at)
 	if err == nil && !reflect.DeepEqual(object, value) {
-		m.set(at)
-	}
-	return value, err
-}
-
-// addPatch returns a patch for a place where the object has nothing.
-func (m *merger) addPatch(patch any, s shape, at string) (any, error) {
-	value, err := clean(patch, s, at)
-	if _, gone := value.(cleared); err == nil && !gone {
 		m.set(at)
 	}
 	return value, err

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
@@ -210,12 +209,11 @@ type Cause struct {
 // with other values of what the cluster allocates; it is nil if there are none. Known is false if the kind is
 // not stored, and the answer empty.
 type Answer struct {
-	Object   runtime.Object
-	Old      runtime.Object // the old Service of an update, with what the cluster allocated; else nil
-	Other    *Answer
-	Causes   []Cause
-	Warnings []string
-	Known    bool
+	Object runtime.Object
+	Old    runtime.Object // the old Service of an update, with what the cluster allocated; else nil
+	Other  *Answer
+	Causes []Cause
+	Known  bool
 }
 
 // Store prepares and validates an object as Kubernetes 1.minor does between mutating
@@ -261,7 +259,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	ctx, warnings := r.context(object)
+	ctx := r.context(object)
 	var refusal error
 	var byPlugins []Cause
 	var old runtime.Object
@@ -284,7 +282,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 			byPlugins = r.Plugins.admitUpdate(object, old, r.Namespace)
 		}
 	}
-	answer := Answer{Known: true, Warnings: warnings.texts}
+	answer := Answer{Known: true}
 	if answer.Causes, err = causes(object, refusal); err != nil {
 		return Answer{}, err
 	}
@@ -319,7 +317,7 @@ func (r Request) markChanges(s strategy, all []Cause) {
 	if err != nil {
 		return
 	}
-	ctx, _ := r.context(object)
+	ctx := r.context(object)
 	complete(object, lowest)
 	alone, err := causes(object, rest.BeforeCreate(s, ctx, object))
 	if err != nil {
@@ -384,25 +382,17 @@ func setResourceVersion(object runtime.Object, version string) {
 	}
 }
 
-// context returns a request's context, and the warnings that are added to it.
-func (r Request) context(object runtime.Object) (context.Context, *warnings) {
+// context returns a request's context, which drops the server's warnings.
+func (r Request) context(object runtime.Object) context.Context {
 	name := ""
 	if m, err := meta.Accessor(object); err == nil {
 		name = m.GetName()
 	}
-	w := &warnings{}
 	ctx := apirequest.WithNamespace(context.Background(), r.Namespace)
-	ctx = warning.WithWarningRecorder(ctx, w)
 	return apirequest.WithRequestInfo(ctx, &apirequest.RequestInfo{
 		IsResourceRequest: true, APIGroup: r.Kind.Group, APIVersion: r.Kind.Version, Namespace: r.Namespace, Name: name,
-	}), w
+	})
 }
-
-// warnings records the server's warnings about an object.
-type warnings struct{ texts []string }
-
-// AddWarning implements warning.Recorder.
-func (w *warnings) AddWarning(_, text string) { w.texts = append(w.texts, text) }
 
 // causes returns the causes of the refusal of an object. If there are none it returns the refusal as an
 // error.
