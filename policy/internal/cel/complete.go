@@ -125,7 +125,7 @@ func (s Scope) after(operand string, binders []binder, optional bool) []policy.C
 	if ast, err := Compile(s.Env, expression); err == nil {
 		t := ast.OutputType()
 		for _, b := range binders {
-			if !strings.HasPrefix(b.macro, "bind") && len(t.Parameters()) > 0 {
+			if b.macro != "bind" && len(t.Parameters()) > 0 {
 				t = t.Parameters()[0]
 			}
 		}
@@ -167,9 +167,9 @@ func (s Scope) methods(t *cel.Type) []policy.Completion {
 	return append(all, s.macros(func(name string) bool {
 		switch {
 		case t.TypeName() == optionalType:
-			return binding[name] == "optMap"
+			return binding[name].as == "optMap"
 		case t.Kind() == types.ListKind || t.Kind() == types.MapKind && name != "sortBy":
-			return binding[name] == "map" || binding[name] == "transformList"
+			return binding[name].as == "map" || binding[name].as == "transformList"
 		}
 		return false
 	})...)
@@ -283,7 +283,7 @@ func accepts(parameter, t *cel.Type) bool {
 	switch {
 	case parameter.Kind() == types.TypeParamKind || parameter.Kind() == types.DynKind:
 		return t.Kind() != types.DynKind
-	case parameter.Kind() != t.Kind() || parameter.TypeName() != t.TypeName():
+	case parameter.Kind() != t.Kind() || parameter.TypeName() != t.TypeName() || len(parameter.Parameters()) != len(t.Parameters()):
 		return false
 	}
 	for i, p := range parameter.Parameters() {
@@ -315,12 +315,16 @@ func typeText(t *cel.Type) string {
 	return t.TypeName()
 }
 
-// binding maps each macro that declares variables to the one that gives the values of an expression with the same
-// variables.
-var binding = map[string]string{
-	"all": "map", "exists": "map", "exists_one": "map", "existsOne": "map", "filter": "map", "map": "map", "sortBy": "map",
-	"transformList": "transformList", "transformMap": "transformList", "transformMapEntry": "transformList",
-	"bind": "bind", "optMap": "optMap", "optFlatMap": "optMap",
+// binding has the macros that declare variables. as gives the values of an expression with the same variables, of which
+// there are at least and at most so many.
+var binding = map[string]struct {
+	as          string
+	least, most int
+}{
+	"all": {"map", 1, 2}, "exists": {"map", 1, 2}, "exists_one": {"map", 1, 1}, "existsOne": {"map", 1, 2},
+	"filter": {"map", 1, 1}, "map": {"map", 1, 1}, "sortBy": {"map", 1, 1},
+	"transformList": {"transformList", 2, 2}, "transformMap": {"transformList", 2, 2}, "transformMapEntry": {"transformList", 2, 2},
+	"bind": {"bind", 1, 1}, "optMap": {"optMap", 1, 1}, "optFlatMap": {"optMap", 1, 1},
 }
 
 // libraryOf is what macros that are no methods are called on.
@@ -443,37 +447,26 @@ func (c *cursor) operand(end int) int {
 // if the token names such a variable.
 func (c *cursor) binders(at int) (all []binder, naming bool) {
 	for n, b := range c.open {
-		macro := binding[c.text(max(0, b.at-1), b.at)]
-		if b.at >= at || macro == "" || !c.is(b.at, gen.CELLexerLPAREN) || !c.is(b.at-2, gen.CELLexerDOT) {
+		m, known := binding[c.text(max(0, b.at-1), b.at)]
+		if b.at >= at || !known || !c.is(b.at, gen.CELLexerLPAREN) || !c.is(b.at-2, gen.CELLexerDOT) {
 			continue
 		}
 		from := b.at + 1
-		x := binder{target: c.text(c.operand(b.at-2), b.at-2), macro: macro}
-		for i, comma := range b.commas {
-			if two := macro == "transformList" || macro == "map" && c.text(b.at-1, b.at) != "map"; i > 0 && !two || i > 1 || comma != from+1 {
-				break
-			}
-			x.variables = append(x.variables, c.text(from, comma))
-			from = comma + 1
+		x := binder{target: c.text(c.operand(b.at-2), b.at-2), macro: m.as}
+		for i := 0; i < min(m.most, len(b.commas)) && b.commas[i] == from+1; i++ {
+			x.variables = append(x.variables, c.text(from, b.commas[i]))
+			from = b.commas[i] + 1
 		}
 		if len(x.variables) > 1 {
 			x.macro = "transformList"
 		}
-		needs := 1
-		if macro == "transformList" {
-			needs = 2
-		}
-		naming = n == len(c.open)-1 && len(b.commas) < needs
-		if len(x.variables) < needs {
-			continue
-		}
-		if macro == "bind" {
-			if len(b.commas) < 2 {
-				continue
-			}
+		if m.as == "bind" && len(b.commas) > 1 {
 			x.value = c.text(from, b.commas[1])
 		}
-		all = append(all, x)
+		if len(x.variables) >= m.least && (m.as != "bind" || x.value != "") {
+			all = append(all, x)
+		}
+		naming = n == len(c.open)-1 && len(b.commas) < m.least
 	}
 	return all, naming
 }
