@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -163,4 +164,63 @@ func (s *scalarWalk) wordEnd() int {
 
 func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// StringAt returns the pointer of the string that is written at a place of the object's file, and its part before
+// the place. A value that is empty counts. Blanks at the end are one. ok is false if no string is there.
+func (o *Object) StringAt(line, column int) (pointer, before string, ok bool) {
+	p, ok := o.Provenance.(*Positions)
+	if !ok {
+		return "", "", false
+	}
+	at, start := p.src.offset(line-1, column), -1
+	p.Each(func(field string, line, column int) {
+		if from := p.src.offset(line-1, column); from > start && from <= at {
+			pointer, start = field, from
+		}
+	})
+	v, _ := Lookup(o.Object, pointer)
+	text, is := v.(string)
+	if start < 0 || v != nil && !is {
+		return "", "", false
+	}
+	w := &scalarWalk{data: p.src.data, at: start}
+	if from, to := p.src.token(p.tree.nodes[p.find(pointer).entry.node]); from < to {
+		w.at = from
+		w.open(to)
+	}
+	before, ok = w.before(text, at)
+	return pointer, before, ok
+}
+
+// before returns the part of text that is written before an offset.
+func (s *scalarWalk) before(text string, at int) (string, bool) {
+	block := s.quote == 0 && s.at < len(s.data) && s.data[s.at] == '\n'
+	var b strings.Builder
+	end := s.at
+	for _, want := range text {
+		if want < utf8.RuneSelf && blank(byte(want)) {
+			b.WriteRune(want)
+			continue
+		}
+		s.skip()
+		got, size := s.next()
+		if got != want || size == 0 {
+			return "", false
+		}
+		if s.at+size > at {
+			break
+		}
+		s.at += size
+		end = s.at
+		b.WriteRune(want)
+	}
+	if at < end || s.at < at && (len(bytes.TrimSpace(s.data[end:at])) > 0 || !block && bytes.ContainsRune(s.data[end:at], '\n')) {
+		return "", false
+	}
+	text = strings.TrimRight(b.String(), " \t\r\n")
+	if at > end && text != "" {
+		text += " "
+	}
+	return text, true
 }

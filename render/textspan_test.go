@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // TestInside points at the `X` of strings in every style. In the wanted
@@ -107,4 +109,53 @@ func FuzzInside(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestStringAt writes a mark at each place of documents. Where that is in a string, StringAt finds the string
+// and its part before the mark.
+func TestStringAt(t *testing.T) {
+	t.Parallel()
+	for _, yaml := range []string{
+		"kind: A\nv:\n- object.a &&\n    b.c # comment\n- x: 'a == ''b''\n   c'\n  u: \"a\\\"\\\\ \\u00e9b  c\\n d\"\n",
+		"kind: A\nv: |\n  object.a &&\n\n    b.c\n  d\nw: >-\n  a\n  b\n\n  c\nz: 1\n", "kind: A\nv: |2-\n    a\n  b  \n\n",
+		"kind: A\nv: &a !!str ab  \nw: {a: b c, d: [e, 'f']}\n", "kind: A\r\nv: |\r\n  a\r\n  b\r\n", `{"kind": "A", "v": "a.b", "w": ["c"]}`,
+		"\ufeffkind: A\nv: äö😀.b\n", "kind: A\n---\nkind: B\nv: a.\n---\nkind: C\n", "kind: A\nv:  \nw:\nx: ''\nu: |\n",
+	} {
+		found := 0
+		for at := range len(yaml) {
+			if !utf8.RuneStart(yaml[at]) {
+				continue
+			}
+			marked, _ := Documents("f", []byte(yaml[:at]+"Ω"+yaml[at:]), YAML11)
+			docs, err := Documents("f", []byte(yaml), YAML11)
+			ok(t, err)
+			start := strings.LastIndexByte(yaml[:at], '\n') + 1
+			line, column := strings.Count(yaml[:at], "\n")+1, utf8.RuneCountInString(strings.TrimPrefix(yaml[start:at], "\ufeff"))+1
+			for i, d := range docs {
+				pointer, before, found1 := (&Object{Unstructured: &unstructured.Unstructured{Object: d.Value.(map[string]any)}, Provenance: d.Positions}).StringAt(line, column)
+				if len(marked) != len(docs) {
+					continue
+				}
+				for field, v := range Fields(marked[i].Value, "") {
+					text, _ := v.(string)
+					want, rest, here := strings.Cut(text, "Ω")
+					was, _ := Lookup(d.Value, field)
+					if s, _ := was.(string); !here || strings.Join(strings.Fields(want+rest), "") != strings.Join(strings.Fields(s), "") {
+						continue
+					}
+					words, written := strings.Fields(want), want
+					if want = strings.Join(words, " "); len(words) > 0 && strings.TrimSpace(written[len(written)-1:]) == "" {
+						want += " "
+					}
+					if got := strings.Join(strings.Fields(before+"Ω"), " "); !found1 || pointer != field || got != strings.Join(strings.Fields(want+"Ω"), " ") {
+						t.Errorf("%q: %v %s %q, want %s %q", yaml[:at], found1, pointer, before, field, want)
+					}
+					found++
+				}
+			}
+		}
+		if found < 3 {
+			t.Errorf("%q: found in %d places", yaml, found)
+		}
+	}
 }

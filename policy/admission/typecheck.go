@@ -3,19 +3,13 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
-	v1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/common"
-	"k8s.io/apiserver/pkg/cel/openapi"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -25,16 +19,12 @@ import (
 // Types describes the resources that the API server serves, and their fields.
 // It must be safe for concurrent use.
 type Types interface {
-	// Resources returns the served resources as discovery does: plural names,
-	// and subresources as "resource/subresource".
-	Resources() []metav1.APIResource
+	cel.Types
 	// BuiltinGroup reports whether nothing is served in a group but Resources.
 	BuiltinGroup(group string) bool
 	// OtherRelease reports whether a resource is not served, but by another
 	// release of Kubernetes.
 	OtherRelease(schema.GroupVersionResource) bool
-	// Schema returns the published schema of a kind, with references replaced.
-	Schema(schema.GroupVersionKind) (*spec.Schema, bool)
 }
 
 // A typeChecker computes the warnings that the API server would write to a
@@ -49,12 +39,11 @@ type Types interface {
 // authorizer.requestResource, which it does not declare. It is safe for
 // concurrent use.
 type typeChecker struct {
+	*cel.KindTypes
 	types   Types
 	version cel.Version
-	served  func() []metav1.APIResource
 
 	mu    sync.Mutex
-	decls map[string]func() *apiservercel.DeclType
 	envs  map[typing]func() (*typedEnv, error)
 	found map[*render.Object][]error // warnings by policy
 }
@@ -91,6 +80,8 @@ type typedEnv struct {
 type typing struct {
 	object, params schema.GroupVersionKind
 	hasParams      bool
+	message        bool // without an authorizer
+	patches        bool // with the types of patches
 }
 
 // newTypeChecker returns nil, which checks nothing, if types is nil.
@@ -102,90 +93,9 @@ func newTypeChecker(v cel.Version, types Types) *typeChecker {
 		return c.checker(v)
 	}
 	return &typeChecker{
-		found: map[*render.Object][]error{},
-		types: types, version: v, served: sync.OnceValue(types.Resources),
-		decls: map[string]func() *apiservercel.DeclType{}, envs: map[typing]func() (*typedEnv, error){},
+		KindTypes: cel.NewKindTypes(types), types: types, version: v,
+		found: map[*render.Object][]error{}, envs: map[typing]func() (*typedEnv, error){},
 	}
-}
-
-// maxTypes is the most kinds of one rule that are checked.
-const maxTypes = 10
-
-// kinds returns the kinds with which a policy is checked, in order.
-func (t *typeChecker) kinds(rules []v1.NamedRuleWithOperations) []schema.GroupVersionKind {
-	found := map[schema.GroupVersionKind]bool{}
-	for i := range rules {
-		if !t.kindsOf(&rules[i].Rule, found) {
-			break
-		}
-	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b schema.GroupVersionKind) int {
-		return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
-	})
-}
-
-// kindsOf adds a rule's kinds. At the limit it stops, and later rules are not
-// checked either.
-func (t *typeChecker) kindsOf(r *v1.Rule, found map[schema.GroupVersionKind]bool) (more bool) {
-	star := func(s string) bool { return strings.Contains(s, "*") }
-	if slices.ContainsFunc(r.APIGroups, star) || slices.ContainsFunc(r.APIVersions, star) {
-		return true
-	}
-	n := 0
-	for _, group := range slices.Sorted(slices.Values(r.APIGroups)) {
-		for _, version := range slices.Sorted(slices.Values(r.APIVersions)) {
-			for _, resource := range slices.Sorted(slices.Values(r.Resources)) {
-				for _, gvk := range t.kindsFor(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
-					found[gvk] = true
-					if n++; n == maxTypes {
-						return false
-					}
-				}
-			}
-		}
-	}
-	return true
-}
-
-// kindsFor returns the kinds of a resource, found as the API server's REST
-// mapper does: in any letter case, also by the singular name, and in any group
-// if none is given.
-func (t *typeChecker) kindsFor(gvr schema.GroupVersionResource) []schema.GroupVersionKind {
-	name := strings.ToLower(gvr.Resource)
-	var kinds []schema.GroupVersionKind
-	for _, r := range t.served() {
-		if r.Version != gvr.Version || gvr.Group != "" && r.Group != gvr.Group || strings.Contains(r.Name, "/") {
-			continue
-		}
-		if r.Name == name || strings.ToLower(r.Kind) == name {
-			kinds = append(kinds, schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind})
-		}
-	}
-	return kinds
-}
-
-// decl returns the CEL type of a kind, named after it with a prefix, or nil if
-// the kind's schema is unknown.
-func (t *typeChecker) decl(gvk schema.GroupVersionKind, prefix string) *apiservercel.DeclType {
-	name := prefix + gvk.GroupVersion().String() + "." + gvk.Kind
-	t.mu.Lock()
-	f := t.decls[name]
-	if f == nil {
-		f = sync.OnceValue(func() *apiservercel.DeclType {
-			s, ok := t.types.Schema(gvk)
-			if !ok {
-				return nil
-			}
-			d := common.SchemaDeclType(&openapi.Schema{Schema: s}, true)
-			if d == nil {
-				return nil
-			}
-			return d.MaybeAssignTypeName(name)
-		})
-		t.decls[name] = f
-	}
-	t.mu.Unlock()
-	return f()
 }
 
 func (t *typeChecker) env(of typing) (*typedEnv, error) {
@@ -200,7 +110,8 @@ func (t *typeChecker) env(of typing) (*typedEnv, error) {
 }
 
 func (t *typeChecker) newEnv(of typing) (*typedEnv, error) {
-	d := cel.PolicyDeclarations(of.hasParams, true)
+	d := cel.PolicyDeclarations(of.hasParams, !of.message)
+	d.Patches = of.patches
 	declare := func(decl *apiservercel.DeclType, names ...string) {
 		if decl == nil {
 			return
@@ -210,9 +121,9 @@ func (t *typeChecker) newEnv(of typing) (*typedEnv, error) {
 			d.Variables[name] = decl.CelType()
 		}
 	}
-	declare(t.decl(of.object, ""), "object", "oldObject")
+	declare(t.Decl(of.object, ""), "object", "oldObject")
 	if of.hasParams {
-		declare(t.decl(of.params, "params:"), "params")
+		declare(t.Decl(of.params, "params:"), "params")
 	}
 	env, err := t.version.Env(d)
 	return &typedEnv{env, sync.OnceValue(func() *apiservercel.DeclTypeProvider { return apiservercel.NewDeclTypeProvider(d.Types...) })}, err
@@ -249,12 +160,9 @@ func (t *typeChecker) warningsOf(c *compiled) []error {
 
 func (t *typeChecker) find(c *compiled) (found warnings, err error) {
 	x := &checked{typeChecker: t, compiled: c, parsed: map[int]*celgo.Ast{}}
-	of := typing{hasParams: c.policy.Spec.ParamKind != nil}
-	if k := c.policy.Spec.ParamKind; k != nil {
-		of.params = policy.ParseGroupVersion(k.APIVersion).WithKind(k.Kind)
-	}
-	for _, of.object = range t.kinds(c.policy.Spec.MatchConstraints.ResourceRules) {
-		if t.decl(of.object, "") == nil {
+	of := c.typing()
+	for _, of.object = range t.Of(c.policy.Spec.MatchConstraints.ResourceRules) {
+		if t.Decl(of.object, "") == nil {
 			continue
 		}
 		if err := x.check(of); err != nil {
@@ -262,6 +170,14 @@ func (t *typeChecker) find(c *compiled) (found warnings, err error) {
 		}
 	}
 	return x.found, nil
+}
+
+// typing returns the kind of the policy's parameters.
+func (c *compiled) typing() (of typing) {
+	if k := c.policy.Spec.ParamKind; k != nil {
+		of.params, of.hasParams = policy.ParseGroupVersion(k.APIVersion).WithKind(k.Kind), true
+	}
+	return of
 }
 
 // checked is a policy whose types are being checked.

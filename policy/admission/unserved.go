@@ -62,7 +62,7 @@ func (t *typeChecker) otherRelease(r *v1.Rule, resource string) bool {
 
 // matchesAny reports whether a rule's resource is served and shown to policies.
 func (t *typeChecker) matchesAny(r *v1.Rule, resource string) bool {
-	return slices.ContainsFunc(t.served(), func(s metav1.APIResource) bool {
+	return slices.ContainsFunc(t.Served(), func(s metav1.APIResource) bool {
 		return match.Wildcard(r.APIGroups, s.Group) && match.Wildcard(r.APIVersions, s.Version) && names(resource, s) &&
 			!exempt(schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Name})
 	})
@@ -76,7 +76,7 @@ func names(resource string, s metav1.APIResource) bool {
 // whyUnserved returns why a rule's resource matches nothing, with a suggestion.
 func (t *typeChecker) whyUnserved(r *v1.Rule, resource string) string {
 	groups, versions := quotedList(r.APIGroups), quotedList(r.APIVersions)
-	for _, s := range t.served() {
+	for _, s := range t.Served() {
 		gvr := schema.GroupVersionResource{Group: s.Group, Version: s.Version, Resource: s.Name}
 		if exempt(gvr) && names(resource, s) && match.Wildcard(r.APIGroups, s.Group) {
 			return fmt.Sprintf("matches nothing: the API server does not show %s to admission policies", s.Name)
@@ -114,8 +114,8 @@ func (t *typeChecker) meant(r *v1.Rule, resource string) string {
 			func(s metav1.APIResource) string { return s.Name + " in API group " + quotedList([]string{s.Group}) },
 		},
 	} {
-		if i := slices.IndexFunc(t.served(), same.is); i >= 0 && !strings.Contains(resource, "*") {
-			return same.say(t.served()[i])
+		if i := slices.IndexFunc(t.Served(), same.is); i >= 0 && !strings.Contains(resource, "*") {
+			return same.say(t.Served()[i])
 		}
 	}
 	return ""

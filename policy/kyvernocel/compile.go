@@ -191,9 +191,10 @@ func (c *compiled) validationSources() {
 func (c *compiled) mutationSources() {
 	for i, m := range c.spec.Mutations {
 		field, source := "applyConfiguration", ""
-		if m.PatchType == v1.PatchTypeJSONPatch {
+		switch {
+		case m.PatchType == v1.PatchTypeJSONPatch && m.JSONPatch != nil:
 			field, source = "jsonPatch", m.JSONPatch.Expression
-		} else {
+		case m.ApplyConfiguration != nil:
 			source = m.ApplyConfiguration.Expression
 		}
 		c.mutations = append(c.mutations, c.add(cel.Expression{

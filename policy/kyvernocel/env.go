@@ -40,7 +40,7 @@ func (f flavour) dialect() (*cel.Dialect, error) {
 	made, ok := dialects.Load(f)
 	if !ok {
 		made, _ = dialects.LoadOrStore(f, sync.OnceValues(func() (*cel.Dialect, error) {
-			env, err := celgo.NewEnv(f.options()...)
+			env, err := celgo.NewEnv(f.options(apiservercel.DynType)...)
 			if err != nil {
 				return nil, err
 			}
@@ -59,8 +59,8 @@ const (
 )
 
 // options returns the options of Kyverno's environments (pkg/cel/compiler of
-// Kyverno, cel/libs of kyverno/sdk).
-func (f flavour) options() []celgo.EnvOption {
+// Kyverno, cel/libs of kyverno/sdk), where objects are of a type.
+func (f flavour) options(object *apiservercel.DeclType) []celgo.EnvOption {
 	opts := []celgo.EnvOption{
 		celgo.EnableMacroCallTracking(), // for the texts of explanations
 		celgo.EagerlyValidateDeclarations(true), celgo.DefaultUTCTimeZone(true), celgo.CrossTypeNumericComparisons(true),
@@ -79,12 +79,12 @@ func (f flavour) options() []celgo.EnvOption {
 	}
 	opts = append(opts, kyvernolib.PureFunctions()...)
 	opts = append(opts, lookupFunctions(f)...)
-	return append(opts, f.variables()...)
+	return append(opts, f.variables(object)...)
 }
 
 // variables declares the variables of the flavour.
-func (f flavour) variables() []celgo.EnvOption {
-	opts := []celgo.EnvOption{declared(), celgo.Variable("object", celgo.DynType)}
+func (f flavour) variables(object *apiservercel.DeclType) []celgo.EnvOption {
+	opts := []celgo.EnvOption{declared(append(objectTypes(), object)...), celgo.Variable("object", object.CelType())}
 	switch f.kind {
 	case Deleting:
 		return opts
@@ -96,29 +96,33 @@ func (f flavour) variables() []celgo.EnvOption {
 			celgo.Variable("attestors", celgo.MapType(celgo.StringType, celgo.DynType)),
 			celgo.Variable("attestations", celgo.MapType(celgo.StringType, celgo.DynType)))
 	}
-	return append(opts, celgo.Variable("oldObject", celgo.DynType))
+	return append(opts, celgo.Variable("oldObject", object.CelType()))
 }
 
-// declared declares the variables of object types.
-func declared() celgo.EnvOption {
+// objectTypes returns the types of request, namespaceObject and exceptions.
+func objectTypes() []*apiservercel.DeclType {
+	request := plugincel.BuildRequestType()
+	for _, name := range []string{"object", "oldObject"} { // which are missing in the API server's type
+		request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
+	}
+	list := apiservercel.NewListType(apiservercel.StringType, -1)
+	return []*apiservercel.DeclType{request, plugincel.BuildNamespaceType(), apiservercel.NewObjectType("kyverno.exceptions", map[string]*apiservercel.DeclField{
+		"allowedImages": apiservercel.NewDeclField("allowedImages", list, true, nil, nil),
+		"allowedValues": apiservercel.NewDeclField("allowedValues", list, true, nil, nil),
+	})}
+}
+
+// declared declares types, the first of which are those of objectTypes, and the variables of these.
+func declared(all ...*apiservercel.DeclType) celgo.EnvOption {
 	return func(env *celgo.Env) (*celgo.Env, error) {
-		request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-		for _, name := range []string{"object", "oldObject"} { // which are missing in the API server's type
-			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
-		}
-		list := apiservercel.NewListType(apiservercel.StringType, -1)
-		exceptions := apiservercel.NewObjectType("kyverno.exceptions", map[string]*apiservercel.DeclField{
-			"allowedImages": apiservercel.NewDeclField("allowedImages", list, true, nil, nil),
-			"allowedValues": apiservercel.NewDeclField("allowedValues", list, true, nil, nil),
-		})
-		provider := apiservercel.NewDeclTypeProvider(request, namespace, exceptions)
+		provider := apiservercel.NewDeclTypeProvider(all...)
 		provider.SetRecognizeKeywordAsFieldName(true)
 		opts, err := provider.EnvOptions(env.CELTypeProvider())
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, celgo.Variable("request", request.CelType()), celgo.Variable("namespaceObject", namespace.CelType()),
-			celgo.Variable(exceptionsName, exceptions.CelType()))
+		opts = append(opts, celgo.Variable("request", all[0].CelType()), celgo.Variable("namespaceObject", all[1].CelType()),
+			celgo.Variable(exceptionsName, all[2].CelType()))
 		for _, opt := range opts {
 			if env, err = opt(env); err != nil {
 				return nil, err

@@ -40,6 +40,8 @@ type Host interface {
 	Uses(ctx context.Context, at Place, texts map[string]string) (*Uses, error)
 	// Matches returns the places of all that a policy or rule matches, if it begins on the line of a place.
 	Matches(ctx context.Context, at Place, texts map[string]string) ([]Place, error)
+	// Complete returns the names that may be written at a place in an expression of a policy.
+	Complete(ctx context.Context, at Place, texts map[string]string) ([]policy.Completion, error)
 	// Inspect returns problems of the policies in open files.
 	Inspect(ctx context.Context, texts map[string]string) ([]Finding, error)
 	// Configure replaces the settings of the editor for the next evaluation, as a JSON object.

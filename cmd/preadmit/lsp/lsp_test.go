@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -100,6 +102,14 @@ func (h *fakeHost) Matches(_ context.Context, at Place, texts map[string]string)
 		return []Place{{File: "c.yaml"}}, nil
 	}
 	return nil, nil
+}
+
+// Complete offers what may follow x.
+func (h *fakeHost) Complete(context.Context, Place, map[string]string) ([]policy.Completion, error) {
+	return []policy.Completion{
+		{Name: "name", Kind: policy.NameField, Type: "string", Kinds: []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}},
+		{Name: "size", Kind: policy.NameFunction, Type: "list.size() -> int\nmap.size() -> int", Doc: "its size"},
+	}, nil
 }
 
 // Inspect finds the word poor in texts.
@@ -267,6 +277,13 @@ func TestPlacesOfValues(t *testing.T) {
 		if got := ask(method, "a.yaml", 1); got != `[{"uri":"file:///repo/a.yaml","range":`+good+`}]` {
 			t.Error(got)
 		}
+	}
+	c.open("d.yaml", "x\r\n😀😀 x.na\n")
+	const edit = `"textEdit":{"range":{"start":{"line":1,"character":7},"end":{"line":1,"character":9}},"newText":`
+	if got := string(c.ask("textDocument/completion", `{"textDocument":{"uri":"file:///repo/d.yaml"},"position":{"line":1,"character":9}}`).Result); got !=
+		`[{"label":"name","kind":5,"detail":"string","documentation":"only for v1 Pod",`+edit+`"name"}},`+
+			`{"label":"size","kind":3,"detail":"list.size() -\u003e int","documentation":"its size\n\nmap.size() -\u003e int",`+edit+`"size"}}]` {
+		t.Error(got)
 	}
 	c.open("b.yaml", "policy\n")
 	if got := ask("references", "b.yaml", 0); !strings.Contains(got, "c.yaml") {

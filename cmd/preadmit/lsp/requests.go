@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 // request answers a request. Requests that need the host are answered concurrently.
@@ -64,6 +67,8 @@ func (s *server) answer(ctx context.Context, m *message) (result any, err error)
 		err = at((*repository).definition)
 	case "textDocument/references":
 		err = at((*repository).references)
+	case "textDocument/completion":
+		err = at((*repository).completion)
 	case "textDocument/codeAction":
 		err = take(m, func(p *codeActionParams) error {
 			if r := s.of(p.TextDocument.URI); r != nil {
@@ -105,6 +110,7 @@ func (s *server) capabilities() any {
 			"hoverProvider":          true,
 			"definitionProvider":     true,
 			"referencesProvider":     true,
+			"completionProvider":     map[string]any{"triggerCharacters": []string{"."}},
 			"codeActionProvider":     map[string]any{"codeActionKinds": []string{fixKind, acceptKind, explainKind}},
 			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
 			"workspace":              map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
@@ -209,6 +215,39 @@ func (s *repository) references(ctx context.Context, p *textDocumentPositionPara
 	}
 	return s.locations(matched)
 }
+
+// itemKinds are the numbers of the specification for what names stand for.
+var itemKinds = map[policy.NameKind]int{
+	policy.NameField: 5, policy.NameVariable: 6, policy.NameFunction: 3, policy.NameMacro: 14, policy.NameLibrary: 9,
+}
+
+// completion returns the names that may be written in an expression of a policy, instead of the part of a name
+// before the position.
+func (s *repository) completion(ctx context.Context, p *textDocumentPositionParams) any {
+	name, _ := s.root.name(p.TextDocument.URI)
+	text := s.texts()[name]
+	to := s.encoding.offsetIn(text, p.Position)
+	from := to - len(wordBefore.FindString(text[max(0, to-200):to]))
+	at := Range{s.encoding.positionAt(text, from), s.encoding.positionAt(text, to)}
+	items := []completionItem{}
+	for _, c := range answerOf(ctx, s, p, s.host.Complete) {
+		signature, more, _ := strings.Cut(c.Type, "\n")
+		var kinds []string
+		for _, k := range c.Kinds {
+			kinds = append(kinds, strings.TrimPrefix(k.GroupVersion().String()+" "+k.Kind, "/"))
+		}
+		if len(kinds) > 0 {
+			more += "\n\nonly for " + strings.Join(kinds, ", ")
+		}
+		items = append(items, completionItem{
+			Label: c.Name, Kind: itemKinds[c.Kind], Detail: signature, TextEdit: textEdit{at, c.Name},
+			Documentation: strings.TrimSpace(c.Doc + "\n\n" + strings.TrimSpace(more)),
+		})
+	}
+	return items
+}
+
+var wordBefore = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*$`)
 
 // locations returns the places in the repository, each once.
 func (s *repository) locations(places []Place) []Location {

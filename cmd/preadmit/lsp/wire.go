@@ -293,6 +293,14 @@ type (
 		Value string `json:"value"`
 	}
 
+	completionItem struct {
+		Label         string   `json:"label"`
+		Kind          int      `json:"kind"`
+		Detail        string   `json:"detail,omitempty"`
+		Documentation string   `json:"documentation,omitempty"`
+		TextEdit      textEdit `json:"textEdit"`
+	}
+
 	codeAction struct {
 		Title       string         `json:"title"`
 		Kind        string         `json:"kind"`

@@ -160,6 +160,11 @@ func (e *editorHost) Matches(ctx context.Context, at lsp.Place, texts map[string
 	return all, e.askAbout(ctx, "matches", at, texts, &all)
 }
 
+// Complete implements lsp.Host.
+func (e *editorHost) Complete(ctx context.Context, at lsp.Place, texts map[string]string) (all []policy.Completion, err error) {
+	return all, e.askAbout(ctx, "complete", at, texts, &all)
+}
+
 // askAbout asks the child of the last evaluation about a place. Before the first one the answer is empty.
 func (e *editorHost) askAbout(ctx context.Context, what string, at lsp.Place, texts map[string]string, answer any) error {
 	if e.current() == nil {

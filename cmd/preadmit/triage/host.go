@@ -34,6 +34,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
@@ -88,8 +89,9 @@ type shownRun struct {
 	memory     *load.Memory
 	finder     *fixes.Finder // of the same state of the tree; nil until a fix is asked for
 	fixes      map[fixes.Place][]lsp.Fix
-	using      sync.Mutex // guards used
-	used       *fileUses  // of the file that an editor asked about last; may be nil
+	types      admission.Types // of the kinds that are served; nil until an expression is completed
+	using      sync.Mutex      // guards used and types
+	used       *fileUses       // of the file that an editor asked about last; may be nil
 	objects    map[render.Key]*render.Object
 	old        map[render.Key]*render.Object // at the base
 }

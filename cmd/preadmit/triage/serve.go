@@ -190,15 +190,18 @@ func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	case "explain":
 		text, err := h.Explain(ctx, q.Result)
 		return asJSON(text, err)
-	case "uses", "matches":
+	case "uses", "matches", "complete":
 		h.mu.Lock()
 		run := h.run
 		h.mu.Unlock()
 		if run == nil {
 			return nil, errors.New("nothing is rendered yet")
 		}
-		if q.Do == "matches" {
+		switch q.Do {
+		case "matches":
 			return asJSON(h.matches(run, q), nil)
+		case "complete":
+			return asJSON(run.complete(q, h.options.KubeVersion))
 		}
 		u, err := h.uses(ctx, run, q)
 		return asJSON(u, err)

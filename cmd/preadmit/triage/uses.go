@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
@@ -242,6 +243,32 @@ func (h *Host) matches(run *shownRun, q *question) []lsp.Place {
 		}
 	}
 	return all
+}
+
+// complete returns the names that may be written at a position in an expression, which need not be in a file of
+// the run.
+func (s *shownRun) complete(q *question, kubeVersion string) (all []policy.Completion, err error) {
+	s.using.Lock()
+	defer s.using.Unlock()
+	lines := strings.Split(q.Texts[q.File], "\n")
+	if q.At.Line < 0 || q.At.Line >= len(lines) {
+		return nil, nil
+	}
+	column := q.Encoding.Column(lines[q.At.Line], q.At.Character)
+	objects, _ := render.Parse(q.File, []byte(q.Texts[q.File]))
+	for _, o := range objects {
+		pointer, before, ok := o.StringAt(q.At.Line+1, column)
+		if !ok || !lint.IsCompiled(o) {
+			continue
+		}
+		if s.types == nil {
+			if s.types, err = engines.Types(s.in, kubeVersion); s.types == nil {
+				return nil, err
+			}
+		}
+		all = append(all, engines.Complete(s.types, kubeVersion, o, pointer, before)...)
+	}
+	return all, nil
 }
 
 // inspect returns the problems of policies that the command policies finds, in the open files. The next

@@ -10,6 +10,7 @@
 // that of the newest (k8s.io/apiserver/pkg/cel/environment).
 //
 //   - compile.go: environments and checking
+//   - types.go: the types of kinds; complete.go: what may follow in an expression
 //   - program.go, guard.go: running, under limits
 //   - values.go, objects.go: objects as immutable values
 //   - variables.go, question.go: values that are evaluated when they are read, or
