@@ -27,6 +27,8 @@ type Engine struct {
 	policies   []*Policy
 	exceptions []*exemption
 	index      *document.Index
+	webhooks   [2][]*webhook    // by side
+	called     sync.Map         // by callKey: []call
 	filters    *filters.Filters // nil for the command line
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
@@ -48,7 +50,7 @@ type Engine struct {
 func New(objects []*render.Object, o Options) (*Engine, error) {
 	policies, exceptions, err := document.Read(objects, document.Options{CLI: o.CLI})
 	e := &Engine{
-		options: o, policies: policies, index: document.NewIndex(policies),
+		options: o, policies: policies, index: document.NewIndex(policies), webhooks: newWebhooks(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
 	}
 	if !o.CLI {
@@ -361,7 +363,7 @@ var phases = [...]*phase{Mutating: &mutates, VerifyingImages: &verifies, Validat
 // caller must set the request's Kind, Resource, Namespace and admitted objects.
 // Respond does not change them. It fails only if ctx ends.
 func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks, in ...Phase) ([]Response, error) {
-	r := e.newReview(ctx, req, mocks)
+	r := e.newReview(ctx, req, mocks, call{as: req.Version()})
 	var all []Response
 	for i, p := range phases {
 		if len(in) > 0 && !slices.Contains(in, Phase(i)) {

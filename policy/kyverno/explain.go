@@ -20,7 +20,7 @@ var (
 // those of Validate, which runs with a trace.
 func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	t := &explainer{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
-	return v.engine.explain(ctx, req, t, &verifies, &validates, &generates)
+	return v.engine.explain(ctx, req, t, stage{validating, []*phase{&verifies, &validates, &generates}})
 }
 
 // Explain implements policy.Explainer. The request's object is the one that
@@ -37,7 +37,7 @@ func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule s
 	if req.Admitted == nil {
 		return m.engine.explain(ctx, req, t)
 	}
-	return m.engine.explain(ctx, req, t, &mutates)
+	return m.engine.explain(ctx, req, t, mutateStages...)
 }
 
 // An explainer explains rules while they are evaluated. A nil *explainer
@@ -86,18 +86,15 @@ func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *do
 	return responses
 }
 
-// explain runs phases and returns the explanations that t requests.
-func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer, phases ...*phase) ([]policy.Explanation, error) {
+// explain runs stages and returns the explanations that t requests.
+func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer, stages ...stage) ([]policy.Explanation, error) {
 	if !slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.Name == t.policy }) {
 		return nil, nil
 	}
 	t.done = map[*Rule]policy.Explanation{}
-	r := e.newReview(ctx, req, nil, phases...)
-	r.explainer = t
-	for _, p := range phases {
-		if err := r.each(p, func(Response) {}); err != nil {
-			return nil, err
-		}
+	r, err := e.review(ctx, req, t, stages, func(*review, *Response) {})
+	if err != nil {
+		return nil, err
 	}
 	var all []policy.Explanation
 	for _, p := range e.policies {

@@ -183,15 +183,9 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	if len(v.engine.policies) == 0 {
 		return nil, nil
 	}
-	phases := []*phase{&verifies, &validates}
-	r := v.engine.newReview(ctx, req, nil, phases...)
 	results := req.Room()
-	for _, p := range phases {
-		if err := r.each(p, func(resp Response) { results = append(results, r.result(&resp)) }); err != nil {
-			return nil, err
-		}
-	}
-	return results, nil
+	_, err := v.engine.review(ctx, req, nil, []stage{{validating, []*phase{&verifies, &validates}}}, func(r *review, resp *Response) { results = append(results, r.result(resp)) })
+	return results, err
 }
 
 // result converts a response to a result.

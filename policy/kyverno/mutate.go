@@ -93,6 +93,14 @@ var mutates = phase{
 	},
 }
 
+// patches and targets are the phases of mutate rules that change the request's object, and of those that change others.
+// Kyverno's validating webhooks are called for the latter.
+var (
+	patches      = phase{concerns: func(r *Rule) bool { return r.Mutate != nil && len(r.Mutate.Targets) == 0 }, run: mutates.run}
+	targets      = phase{concerns: func(r *Rule) bool { return r.Mutate != nil && len(r.Mutate.Targets) > 0 }, run: mutates.run}
+	mutateStages = []stage{{mutating, []*phase{&patches}}, {validating, []*phase{&targets}}}
+)
+
 func (r *run) mutateObject(s *scope) Response {
 	result, v := r.patch(s, r.review.object)
 	if v == nil {
@@ -376,11 +384,10 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 	if _, ignored := m.engine.filters.Ignores(req); ignored {
 		return nil, ctx.Err()
 	}
-	r := m.engine.newReview(ctx, req, nil, &mutates)
 	var steps []policy.Step
-	err := r.each(&mutates, func(resp Response) {
-		s := policy.Step{Result: r.result(&resp)}
-		s.Result.Action = mutationAction(&resp)
+	_, err := m.engine.review(ctx, req, nil, mutateStages, func(r *review, resp *Response) {
+		s := policy.Step{Result: r.result(resp)}
+		s.Result.Action = mutationAction(resp)
 		if resp.Target == nil {
 			s.Admitted, s.Secret = resp.Patched, len(r.secrets) > 0
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
@@ -33,12 +32,14 @@ type review struct {
 	mocks     *Mocks          // never nil
 	given     *policy.Cluster // the mocks' resources, built on first use
 	operation string
-	simulated bool           // the operation is not the one in the test
-	object    map[string]any // as the earlier rules left it; nil on DELETE
-	old       map[string]any // nil on CREATE
-	converted bool           // the rules see the objects in another version than the request's
-	noVersion error          // why the objects could not be converted to it
-	versions  bool           // no rule names the request's version, and it is unknown which others the kind has
+	simulated bool             // the operation is not the one in the test
+	object    map[string]any   // as the earlier rules left it; nil on DELETE
+	old       map[string]any   // nil on CREATE
+	evaluates map[*Policy]bool // nil: all policies
+	changed   bool             // a rule has changed the object
+	converted bool             // the rules see the objects in another version than the request's
+	noVersion error            // why the objects could not be converted to it
+	versions  bool             // no rule names the request's version, and it is unknown which others the kind has
 
 	search jmespath.Options
 	*notes
@@ -62,17 +63,17 @@ type review struct {
 	trace     *trace     // trace of the rule that is being explained, or nil
 }
 
-// newReview returns a review of a request by the rules of the phases.
-func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks, by ...*phase) *review {
+// newReview returns a review of a request by the policies that a webhook evaluates when it is called.
+func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks, c call) *review {
 	if mocks == nil {
 		mocks = &Mocks{}
 	}
-	seen, err := e.versioned(req, by)
+	seen, err := e.in(req, c.as)
 	r := &review{
-		engine: e, ctx: ctx, req: seen, mocks: mocks,
+		engine: e, ctx: ctx, req: seen, mocks: mocks, evaluates: c.evaluates,
 		operation: string(req.Operation), object: seen.Admitted, old: seen.OldAdmitted,
 		converted: seen != req, noVersion: err,
-		versions: !e.options.CLI && match.VersionsUnknown(req.Resource) && !e.names(req.Kind, req.SubResource, by),
+		versions: c.versionsUnknown(req),
 		notes:    &notes{},
 	}
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
@@ -80,36 +81,6 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		r.object = nil
 	}
 	return r
-}
-
-// versioned returns the request as Kyverno's webhook for the phases receives it. The webhook accepts equivalent
-// versions (matchPolicy: Equivalent): if rules name the object's kind in other versions alone, the API server
-// converts the object to one of these. If it can't be converted here, it is returned as it is, with an error.
-func (e *Engine) versioned(req *policy.Request, by []*phase) (*policy.Request, error) {
-	if e.options.CLI || e.options.Kinds == nil {
-		return req, nil
-	}
-	others := e.options.Kinds.Equivalent(req.Resource.GroupVersionResource)
-	if len(others) == 0 || e.names(req.Kind, req.SubResource, by) {
-		return req, nil
-	}
-	i := slices.IndexFunc(others, func(v policy.Version) bool { return e.names(v.Kind, req.SubResource, by) })
-	if i < 0 {
-		return req, nil
-	}
-	seen := *req
-	seen.Kind, seen.Resource.GroupVersionResource, seen.Typed = others[i].Kind, others[i].Resource, nil
-	for _, tree := range []*map[string]any{&seen.Admitted, &seen.OldAdmitted} {
-		if *tree == nil {
-			continue
-		}
-		converted, err := e.options.Kinds.Convert(*tree, seen.Kind)
-		if err != nil {
-			return &seen, err
-		}
-		*tree = converted
-	}
-	return &seen, nil
 }
 
 // mayMatch reports whether a rule would match the object in another version that the rule names, if it is unknown which
@@ -130,17 +101,6 @@ func (r *review) mayMatch(rule *Rule, t *document.Target) bool {
 		}
 	}
 	return false
-}
-
-// names reports whether a rule of the phases names a kind in this version.
-func (e *Engine) names(gvk schema.GroupVersionKind, subresource string, by []*phase) bool {
-	t := &document.Target{Kind: gvk, Subresource: subresource}
-	return slices.ContainsFunc(e.index.For(gvk.Kind), func(p *Policy) bool {
-		return p.Admission && slices.ContainsFunc(p.RulesForAll(), func(r *Rule) bool {
-			return slices.ContainsFunc(by, func(p *phase) bool { return p.concerns(r) }) &&
-				slices.ContainsFunc(r.Match.Filters(), func(f *document.Filter) bool { return f.NamesKind(t) })
-		})
-	})
 }
 
 // notes records the questions, assumptions and cost of the current rule. The
@@ -164,7 +124,7 @@ func (r *review) with(operation string, object, old map[string]any) *review {
 
 // replace sets a patched object as the request's object.
 func (r *review) replace(object map[string]any) {
-	r.object = object
+	r.object, r.changed = object, true
 	r.forget()
 }
 

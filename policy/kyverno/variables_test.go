@@ -15,7 +15,7 @@ import (
 func scopeOver(t testing.TB, annotations map[string]any) *scope {
 	t.Helper()
 	o := podWith(map[string]any{"annotations": annotations, "labels": map[string]any{"a": "b", "n": int64(3)}}, map[string]any{"list": []any{"x", "y"}})
-	r := (&Engine{options: Options{CLI: true}}).newReview(context.Background(), requestFor(o, policy.Create), nil)
+	r := (&Engine{options: Options{CLI: true}}).newReview(context.Background(), requestFor(o, policy.Create), nil, call{as: requestFor(o, policy.Create).Version()})
 	return r.scopeOf(&Rule{}, nil)
 }
 

@@ -171,6 +171,11 @@ func (f *Filter) NamesObjects() bool {
 		f.Selector != nil || f.NamespaceSelector != nil
 }
 
+// NamesKindsOnly reports whether the filter has no condition but on kinds and operations.
+func (f *Filter) NamesKindsOnly() bool {
+	return !f.namesUsers() && len(f.Names)+len(f.Namespaces)+len(f.Annotations) == 0 && f.Selector == nil && f.NamespaceSelector == nil
+}
+
 // namesObject compares names, kinds and other fields. Cheap and selective comparisons
 // come first.
 func (f *Filter) namesObject(t *Target) bool {
