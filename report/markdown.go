@@ -290,7 +290,11 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 func (m *markdownWriter) losses() {
 	found := losses(m.Report)
 	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
-		return "- " + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
+		perhaps := ""
+		if found[i].Dropped {
+			perhaps = "perhaps deleted; "
+		}
+		return "- " + perhaps + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
 	})
 }
 
