@@ -360,7 +360,7 @@ func (w *varying) render(v Variant) {
 		objects, err = w.again(v, inputs)
 	}
 	for _, q := range inputs.Questions() {
-		if !slices.ContainsFunc(w.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API }) {
+		if (q.Subject != AsksUpgrade || w.unit.IsUpgraded()) && !slices.ContainsFunc(w.asked, func(x Question) bool { return x.Subject == q.Subject && x.API == q.API }) {
 			w.asked = append(w.asked, q)
 		}
 	}

@@ -28,6 +28,14 @@ func losses(r *Report) []*Change {
 	return found
 }
 
+// loses names what happens to an object with which more is deleted.
+func (c *Change) loses() string {
+	if c.Dropped {
+		return "perhaps deleted"
+	}
+	return c.happens()
+}
+
 // diffLines returns the lines of the diff, safe to show.
 func (c *Change) diffLines() []string {
 	var lines []string
@@ -42,8 +50,11 @@ func (c *Change) diffLines() []string {
 func (p *printer) losses(r *Report) {
 	found := losses(r)
 	for _, c := range found {
-		p.line(p.paint(red, c.happens()), p.paint(bold, ": "+full(c.Object)), " and with it ", prose(c.Takes))
-		if c.Origin != nil {
+		p.line(p.paint(red, c.loses()), p.paint(bold, ": "+full(c.Object)), " and with it ", prose(c.Takes))
+		switch {
+		case c.Dropped:
+			p.note("why", name(c.From.Unit)+" deletes it, unless "+name(c.Object.Unit)+" applies it first")
+		case c.Origin != nil:
 			p.note("was at", name(c.Origin.String()))
 		}
 	}
@@ -125,8 +136,8 @@ func (p *printer) clusterChanges(r *Report) {
 	}
 }
 
-// alike groups changes that happen alike and change the same lines in objects of one kind.
-// Groups are in the order of their first change, those of routine changes last. Every other
+// alike groups changes that happen alike and change the same lines in objects of one kind, and objects that move
+// from one unit to another. Groups are in the order of their first change, those of routine changes last. Every other
 // change is a group of its own.
 func alike(units []unitChanges) [][]*Change {
 	var groups [][]*Change
@@ -134,8 +145,13 @@ func alike(units []unitChanges) [][]*Change {
 	for i := range units {
 		for j := range units[i].changes {
 			c := &units[i].changes[j]
-			if lines := c.changedLines(); lines != "" && c.From == nil {
-				key := c.happens() + " " + c.Object.APIVersion + " " + c.Object.Kind + "\n" + lines
+			key := ""
+			if lines := c.changedLines(); c.movesOnly() {
+				key = c.happens() + " " + c.From.Unit + "\n" + c.Object.Unit
+			} else if lines != "" && c.From == nil {
+				key = c.happens() + " " + c.Object.APIVersion + " " + c.Object.Kind + "\n" + lines
+			}
+			if key != "" {
 				if k, ok := at[key]; ok {
 					groups[k] = append(groups[k], c)
 					continue
@@ -151,8 +167,8 @@ func alike(units []unitChanges) [][]*Change {
 }
 
 // routine matches a changed line of a diff that follows from other changes: the label with a chart's version,
-// or an annotation with a checksum.
-var routine = regexp.MustCompile(`^[-+] *"?(helm\.sh/chart|checksum/[^: ]+)"?: `)
+// or an annotation with a checksum or with the Application that deploys the object.
+var routine = regexp.MustCompile(`^[-+] *"?(helm\.sh/chart|checksum/[^: ]+|argocd\.argoproj\.io/tracking-id)"?: `)
 
 // Routine reports whether a diff, of lines, changes labels and annotations alone that follow from other
 // changes. Readers get it last.
@@ -181,7 +197,11 @@ func (p *printer) others(same []*Change) {
 		keys[i] = c.Object
 	}
 	p.pad = ""
-	p.list("  the same lines change in "+policy.Plural(len(same)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
+	what := "  the same lines change in "
+	if same[0].movesOnly() {
+		what = "  and with it "
+	}
+	p.list(what+policy.Plural(len(same)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 }
 
 func (p *printer) change(c *Change) {
@@ -190,7 +210,7 @@ func (p *printer) change(c *Change) {
 		place = " at " + name(c.Origin.String())
 	}
 	if from := c.from(); from != "" {
-		place = ", was " + from + place
+		place += ", was " + from
 	}
 	if c.Origin == nil || c.Object.Unit != c.Origin.File {
 		u := unitChanges{unit: c.Object.Unit, cluster: c.Cluster}
@@ -198,6 +218,9 @@ func (p *printer) change(c *Change) {
 	}
 	p.line(p.paint(bold, c.happens()+": "), full(c.Object)+place)
 	lines := c.diffLines()
+	if c.movesOnly() && !p.Verbose {
+		return
+	}
 	if len(lines) > maxTextDiff && !p.Verbose {
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, " ") })
 	}

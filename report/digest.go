@@ -169,6 +169,8 @@ func (c *Change) from() string {
 	switch {
 	case c.From == nil:
 		return ""
+	case c.moves():
+		return strings.TrimPrefix(inUnit(c.From.Unit), " ")
 	case c.From.Unit != c.Object.Unit:
 		return full(*c.From) + inUnit(c.From.Unit)
 	default:

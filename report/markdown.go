@@ -52,10 +52,7 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	}
 	m.text = newEmbedded(&m.frame, r)
 	m.text.repeated = m.repeated
-	found := losses(m.Report)
-	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
-		return "- " + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
-	})
+	m.losses()
 	m.findings("Denied", shareDenied, m.found[denied])
 	m.findings("In error", shareBroken, m.found[broken])
 	m.findings("Not decided", shareUndecided, m.found[undecided])
@@ -283,6 +280,18 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 		item += " at " + placeLink(s, m.links.to(s))
 	}
 	return item + "\n"
+}
+
+// losses adds the section of deletions that delete more than the object.
+func (m *markdownWriter) losses() {
+	found := losses(m.Report)
+	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
+		perhaps := ""
+		if found[i].Dropped {
+			perhaps = "perhaps deleted; "
+		}
+		return "- " + perhaps + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
+	})
 }
 
 // diffs adds the differences of objects, each folded.

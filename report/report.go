@@ -90,6 +90,8 @@ type Change struct {
 	From      *render.Key      `json:"from,omitempty"`      // its earlier unit or version, if it had another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
 	Recreated bool             `json:"recreated,omitempty"` // its deployer deletes it and creates it again
+	Uncertain bool             `json:"uncertain,omitempty"` // it is created or updated: at the base its unit could not be rendered or was suspended
+	Dropped   bool             `json:"dropped,omitempty"`   // its old deployer deletes it, unless the new one applies it first
 	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted
 	// Diff is the change of the object as rendered, in lines of a unified diff.
 	// Values of Secrets are covered, and long diffs are cut.
@@ -401,7 +403,22 @@ type EnforcedRow struct {
 	Policies []string `json:"policies"`
 }
 
-var happenings = []string{"created", "updated", "moved", "recreated", "deleted"}
+var happenings = []string{"created", "created or updated", "updated", "moved", "recreated", "deleted"}
+
+// moves reports whether the object has another unit alone.
+func (c *Change) moves() bool {
+	if c.From == nil {
+		return false
+	}
+	from := *c.From
+	from.Unit = c.Object.Unit
+	return from == c.Object
+}
+
+// movesOnly reports whether the object moves, and nothing else of it changes but what follows from that.
+func (c *Change) movesOnly() bool {
+	return c.moves() && !c.Recreated && (c.Unchanged || c.Diff != "" && Routine(strings.Split(c.Diff, "\n")))
+}
 
 // happens names what happens to the object.
 func (c *Change) happens() string {
@@ -410,6 +427,8 @@ func (c *Change) happens() string {
 		return "recreated"
 	case c.Unchanged:
 		return "moved"
+	case c.Uncertain:
+		return "created or updated"
 	case c.Operation == policy.Create:
 		return "created"
 	case c.Operation == policy.Delete:

@@ -128,6 +128,20 @@ func Stopped(in, other *Side) map[string]bool {
 	return stopped
 }
 
+// Resumed returns a function that reports whether the head renders a unit completely, while at the base it could not be
+// rendered or was suspended. Which of its objects are on the cluster is unknown.
+func Resumed(base, head *Side) func(unit string) bool {
+	resumed := Stopped(head, base)
+	for _, side := range []*Side{base, head} {
+		for _, u := range side.Units {
+			if u.State == render.Suspended || slices.ContainsFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning }) {
+				resumed[u.Identity()] = side == base
+			}
+		}
+	}
+	return func(unit string) bool { return resumed[unit] }
+}
+
 // nearest returns the unit itself if the other side has it, else the first unit
 // above it that the other side has, else the unit itself.
 func nearest(u *render.Unit, other map[string]bool) *render.Unit {

@@ -372,7 +372,8 @@ func (d *Documents) Rest() []policy.Result {
 	for _, u := range d.idle {
 		r := d.idleIn[u][0]
 		origins := r.Object.At("")
-		if len(origins) > 0 && d.reported[place{origins[0].File, 0}] {
+		written := slices.Concat(r.Object.At("/kind"), origins)
+		if slices.ContainsFunc(written, func(at render.Origin) bool { return d.reported[place{at.File, 0}] }) {
 			continue
 		}
 		what := fmt.Sprintf("%s %s", r.Object.GetKind(), r.Object.Key().Name)

@@ -203,7 +203,7 @@ func (r *review) each(p *phase, respond func(Response)) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !(c.policy.InScope(t) && (c.policy.Admission || r.engine.options.CLI)) || r.explainer.skips(c.policy) {
+		if r.evaluates != nil && !r.evaluates[c.policy] || !c.policy.InScope(t) || !c.policy.Admission && !r.engine.options.CLI || r.explainer.skips(c.policy) {
 			continue
 		}
 		for _, g := range c.programs {

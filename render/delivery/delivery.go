@@ -97,7 +97,7 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	case was == nil:
 		return c.row(created, &subject{Object: now})
 	case was.Unit != nil && was.Unit.Identity() == now.Unit.Identity() && c.reinstalled(now.Unit):
-		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) {
+		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) && !madeNamespace(s) {
 			return Recreate, ""
 		}
 	case c.Drops(was, now) && isRelease(was.Unit) && isRelease(now.Unit) && !sameRelease(was.Unit, now.Unit):
@@ -206,20 +206,25 @@ func SetAside(u *render.Unit) {
 
 // deleted returns how a deployer acts on an object that is gone. An object of a deployer that is
 // itself left on the cluster is left, too.
-func (c *Change) deleted(o *render.Object) (Act, string) {
+func (c *Change) deleted(o *render.Object) (Act, string) { return c.deletedBelow(o, 0) }
+
+// maxOwners bounds how many deployers above an object are asked. A Kustomization of Flux usually deploys itself.
+const maxOwners = 32
+
+func (c *Change) deletedBelow(o *render.Object, owners int) (Act, string) {
 	if o.Unit == nil {
 		return Apply, ""
 	}
 	stays := c.after[o.Unit.Identity()]
 	switch owner := o.Unit.Owner; {
-	case stays != nil && c.suspended(stays):
+	case stays != nil && (c.suspended(stays) || stays.State == render.Suspended && len(stays.Objects) == 0):
 		return Leave, Suspended
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
 		return Leave, "its deployer was suspended, which then deletes nothing"
-	case owner != nil:
-		if act, why := c.deleted(owner); act == Leave {
+	case owner != nil && owners < maxOwners:
+		if act, why := c.deletedBelow(owner, owners+1); act == Leave {
 			return Leave, fmt.Sprintf("its %s %s is left as well: %s", owner.GetKind(), owner.GetName(), why)
 		}
 	}

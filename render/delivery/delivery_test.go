@@ -70,6 +70,15 @@ func TestRows(t *testing.T) {
 		{"HelmRelease", "spec: {}", "Job", "revision", updated, Recreate},
 		{"HelmRelease", "spec: {}", "Job", "revision;helm.sh/hook=pre-upgrade", updated, CreateAgain},
 
+		{"HelmRelease", "spec: {install: {createNamespace: true}}", "Namespace", "made", created, Apply},
+		{"HelmRelease", "spec: {install: {createNamespace: true}}", "Namespace", "made", updated | pruned | uninstalled, Leave},
+		{"HelmRelease", "spec: {}", "Namespace", "", updated | pruned | uninstalled, Apply},
+
+		{"Application", finalize + "spec: {}", "Namespace", "made", created, Apply},
+		{"Application", finalize + "spec: {}", "Namespace", "made", updated | pruned | uninstalled, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {managedNamespaceMetadata: {}}}", "Namespace", "made", pruned | uninstalled, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {managedNamespaceMetadata: {}}}", "Namespace", "made", created | updated, Apply},
+		{"Application", finalize + "spec: {}", "Namespace", "", updated | pruned | uninstalled, Apply},
 		{"Application", finalize + "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
 		{"Application", "spec: {}", "", "", uninstalled, Leave},
 		{"Application", finalize + "spec: {}", "", argo + "hook= Skip,", created, Leave},
@@ -158,8 +167,11 @@ func TestRows(t *testing.T) {
 		annotations, before := make(map[string]string), make(map[string]string)
 		for pair := range strings.SplitSeq(c.annotation, ";") {
 			key, value, _ := strings.Cut(pair, "=")
-			if key == "revision" {
+			switch key {
+			case "revision":
 				o.Assumed = []string{render.NamedByRevision}
+			case "made":
+				o.Provenance = made{}
 			}
 			if !strings.HasPrefix(key, "-") {
 				annotations[strings.TrimPrefix(key, "+")] = value
@@ -201,6 +213,11 @@ func TestRows(t *testing.T) {
 		}
 	}
 }
+
+// made is the Provenance of an object that a deployer creates by an option.
+type made struct{}
+
+func (made) At(string) []render.Origin { return []render.Origin{{Role: render.Generated}} }
 
 // sameAsOther reports whether another row cannot be told from row i by its act, reason and source.
 func sameAsOther(i int) bool {

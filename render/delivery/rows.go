@@ -70,10 +70,13 @@ var rows = []row{
 	{helm, updated, both(wasHook, unless(hook)), CreateAgain, "", "helm pkg/action Upgrade.performUpgrade refuses a hook that is still there: existingResourceConflict"},
 	{helm, updated, both(recreatedHook, upgradeHook), Recreate, "", "helm pkg/action Configuration.execHook"},
 	{helm, updated, hook, CreateAgain, "", "helm pkg/action Configuration.execHook"},
+	{release, updated | pruned | uninstalled, madeNamespace, Leave, "Helm only creates the namespace of install.createNamespace", "helm pkg/action Install.RunWithContext"},
 	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm pkg/action Uninstall.deleteRelease; helm-controller applyCRDs"},
 	{release, added, both(crds, spec("/spec/upgrade/crds", "Skip")), Leave, "spec.upgrade.crds: Skip of its HelmRelease", "helm-controller Upgrade, crdPolicyOrDefault (the default is Create), applyCRDs"},
 	{release, updated, both(crds, unless(spec("/spec/upgrade/crds", "CreateReplace"))), Leave, "its HelmRelease does not set spec.upgrade.crds: CreateReplace", "helm-controller Upgrade, crdPolicyOrDefault, applyCRDs"},
 
+	{application, updated, both(madeNamespace, unless(managed)), Leave, "Argo CD only creates the namespace of CreateNamespace=true", "argo-cd syncNamespace"},
+	{application, pruned | uninstalled, madeNamespace, Leave, "Argo CD does not delete the namespace of CreateNamespace=true", "argo-cd syncNamespace, which sets no tracking"},
 	{application, created, both(unrun, skipped), Leave, argoHook + ": Skip", "gitops-engine syncPhases: no task, although Reconcile finds the object"},
 	{application, created, both(unrun, annotated(argoHook)), Leave, "Argo CD runs none of the hooks in " + argoHook, "gitops-engine syncPhases, NewHookType"},
 	{application, created, unrun, Leave, "Argo CD runs none of the hooks in " + helmHook, "gitops-engine syncPhases, helm.NewType"},
@@ -217,6 +220,17 @@ func roleChanges(s *subject) bool {
 func secret(s *subject) bool { return s.GetAPIVersion() == "v1" && s.GetKind() == "Secret" }
 
 func definition(s *subject) bool { return s.GetKind() == "CustomResourceDefinition" }
+
+// madeNamespace reports whether an object is the Namespace that a deployer creates by an option of its own object.
+func madeNamespace(s *subject) bool {
+	at := s.At("/kind")
+	return s.GetKind() == "Namespace" && s.GetAPIVersion() == "v1" && len(at) > 0 && at[0].Role == render.Generated
+}
+
+// managed reports whether an Application sets labels or annotations of the namespace that it creates.
+func managed(s *subject) bool {
+	return value(s.owner, "/spec/syncPolicy/managedNamespaceMetadata") != nil
+}
 
 // crds reports whether an object is a definition in the crds directory of a chart.
 func crds(s *subject) bool {

@@ -82,6 +82,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 		return nil, err
 	}
 	w := newWalk(ctx, src, r)
+	defer w.noteVerbatim(src.Inputs)
 	root := w.start()
 	if root == nil || w.failed() {
 		return nil, errors.Join(w.errs...)

@@ -131,8 +131,12 @@ func (o *origins) noteDocuments() {
 			}
 		}
 	}
-	for file := range o.w.verbatim {
-		note(file, -1, render.DocData)
+}
+
+// noteVerbatim records the files that are not read as resources, also those of a kustomization that can't be built.
+func (w *walk) noteVerbatim(to *render.Inputs) {
+	for file := range w.verbatim {
+		to.Note(file, -1, render.DocData)
 	}
 }
 

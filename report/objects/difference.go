@@ -35,6 +35,8 @@ type Sides struct {
 	Base, Head         []*render.Unit
 	BaseFile, HeadFile func(name string) string // names of files in reports
 	Half               func(unit string) bool   // one side could not render it whole
+	Resumed            func(unit string) bool   // only the head has a deployer that can apply it
+	Dropped            map[*render.Object]bool  // of the base; their old deployer perhaps deletes them, since they move
 	Ignore             []Ignored                // fields whose changes are not shown
 }
 
@@ -56,7 +58,8 @@ func Changes(reqs []policy.Request, s Sides) (changes []report.Change, notes []s
 			both.Operation, both.OldObject = policy.Update, r.Instead
 			r = &both
 		}
-		c := report.Change{Operation: r.Operation, Object: d.ids.Key(r.Subject()), Recreated: recreated}
+		c := report.Change{Operation: r.Operation, Object: d.ids.Key(r.Subject()), Recreated: recreated, Dropped: s.Dropped[r.OldObject]}
+		c.Uncertain = r.Operation == policy.Create && s.Resumed(r.Subject().Key().Unit)
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
@@ -85,7 +88,7 @@ func (s Sides) LeavesOut(r *policy.Request) bool {
 	case o.Unit != nil && o.Unit.State == render.Unreached:
 		return true
 	case r.Operation == policy.Create:
-		return s.Half(o.Key().Unit)
+		return s.Half(o.Key().Unit) && !s.Resumed(o.Key().Unit)
 	case r.Operation == policy.Update:
 		from := r.OldObject.Key().Unit
 		return from != o.Key().Unit && s.Half(from)
@@ -145,12 +148,12 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
-		change.Origin = first(r.OldObject.At(namePointer), c.sides.BaseFile)
+		change.Origin = first(ownFirst(r.OldObject, r.OldObject.At(namePointer)), c.sides.BaseFile)
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
 		was, now := c.sides.Shown(r, c.notes)
-		change.Origin = first(changedAt(was, now), c.sides.HeadFile)
-		if change.Recreated {
+		change.Origin = first(ownFirst(now, changedAt(was, now)), c.sides.HeadFile)
+		if change.Recreated || change.Dropped {
 			change.Takes = c.taken(r.OldObject)
 		}
 		if !change.Unchanged && c.left > 0 {
@@ -158,7 +161,7 @@ func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 			c.left--
 		}
 	default:
-		change.Origin = first(r.Object.At(namePointer), c.sides.HeadFile)
+		change.Origin = first(ownFirst(r.Object, r.Object.At(namePointer)), c.sides.HeadFile)
 	}
 }
 
@@ -219,6 +222,19 @@ func changedAt(was, is *render.Object) []render.Origin {
 		same = i + len(string(r))
 	}
 	return append(is.Part(pointer, text[same:]), is.At(pointer)...)
+}
+
+// ownFirst returns the places of a field of an object. If the first is in a template that other objects use, too, the
+// place in the object's own template comes before it.
+func ownFirst(o *render.Object, at []render.Origin) []render.Origin {
+	own := o.At("/kind")
+	if len(at) == 0 || len(own) == 0 || at[0].Role != render.Template {
+		return at
+	}
+	if i := slices.IndexFunc(at, func(x render.Origin) bool { return x.File == own[0].File }); i > 0 {
+		return append([]render.Origin{at[i]}, at...)
+	}
+	return at
 }
 
 // first returns the first of some places, or nil.

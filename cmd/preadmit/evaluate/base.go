@@ -138,7 +138,8 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	e.notes = append(e.notes, d.notes...)
 	var left []string
 	e.changes, left = objects.Changes(reqs, objects.Sides{
-		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half, Ignore: o.Configuration.Diff.Ignore,
+		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display,
+		Half: half, Resumed: change.Resumed(was, now), Dropped: d.dropped, Ignore: o.Configuration.Diff.Ignore,
 	})
 	e.notes = append(e.notes, left...)
 	same, changed := policy.Divide(reqs)
@@ -234,16 +235,14 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		if why := b.perhaps[r.Object.Unit]; why != "" && r.Engine != policy.EngineRender {
 			r.Assumed = append(slices.Clone(r.Assumed), why)
 		}
-		if r.Baseline == policy.Absent || r.Operation == policy.Delete {
-			r.Origins = slices.Clone(r.Origins)
-			for k := range r.Origins {
-				r.Origins[k].File = b.name(r.Origins[k].File)
-			}
-		}
+		b.placeAtBase(r)
 	}
-	ignored, err := e.reviewUnsent(ctx, e.shard.requests(d.unsent))
+	ignored, err := e.reviewUnsent(ctx, e.shard.requests(s.By(d.unsent)))
 	if err != nil {
 		return err
+	}
+	for i := range ignored {
+		b.placeAtBase(&ignored[i])
 	}
 	referenced, err := change.StillReferenced(reqs, was, now, kustomize.DefaultFieldSpecs(), b.name)
 	if err != nil {
@@ -260,6 +259,16 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	e.addUnchanged(held, kept, v.passes)
 	return nil
+}
+
+// placeAtBase names the base's commit in the places of a result about an object that the head lacks.
+func (b *base) placeAtBase(r *policy.Result) {
+	if r.Baseline == policy.Absent || r.Operation == policy.Delete {
+		r.Origins = slices.Clone(r.Origins)
+		for i := range r.Origins {
+			r.Origins[i].File = b.name(r.Origins[i].File)
+		}
+	}
 }
 
 // atBase returns the engines for the base's version of changed objects. Policies must find the base's
@@ -445,9 +454,9 @@ func (b *base) notes(head *load.Input) []string {
 	switch len(half) {
 	case 0:
 	case 1:
-		notes = append(notes, fmt.Sprintf("%s could only be partly rendered at the base, so all its results that the base does not have count: %v", half[0], why))
+		notes = append(notes, fmt.Sprintf("%s could only be partly rendered at the base, so all its results that the base does not have count, and its objects may be on the cluster already: %v", half[0], why))
 	default:
-		notes = append(notes, fmt.Sprintf("%d units could only be partly rendered at the base, so all their results that the base does not have count: %s", len(half), policy.Few(half)))
+		notes = append(notes, fmt.Sprintf("%d units could only be partly rendered at the base, so all their results that the base does not have count, and their objects may be on the cluster already: %s", len(half), policy.Few(half)))
 	}
 	return notes
 }

@@ -17,16 +17,18 @@ import (
 // deliveries are the requests that deployers make of a change.
 type deliveries struct {
 	made   []policy.Request        // in the order in which they are made
-	unsent []policy.Request        // of objects that deployers leave alone only because of the change
+	unsent []policy.Request        // of objects that deployers leave alone only because of the change, and of those that they perhaps delete
 	gone   map[*render.Object]bool // objects that are deleted before others of their unit are applied
-	notes  []string                // about the objects left alone, with reasons
+	// dropped are objects of the base that move, and that their old deployer deletes unless the new one applies them first
+	dropped map[*render.Object]bool
+	notes   []string // about the objects left alone, with reasons
 }
 
 // delivered returns the requests that deployers make instead of reqs: none for an object that they leave
 // alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a deployer that the
 // change resumes.
 func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (*deliveries, error) {
-	c, d := delivery.New(was.Head, now.Head), new(deliveries)
+	c, d := delivery.New(was.Head, now.Head), &deliveries{dropped: make(map[*render.Object]bool)}
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
 	left, places := make(map[string]int), make(map[string]string)
 	note := func(o *render.Object, why string, at []render.Origin) {
@@ -53,7 +55,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			r.Operation, r.OldObject = policy.Create, nil
 		}
 		if r.Run == policy.OtherRun && !r.Unchanged() && !upgraded[r.Object.Key()] {
-			note(r.Object, notApplied+"an upgrade of the release does not write it", nil)
+			note(r.Object, notApplied+"upgrades of the release do not write such objects", nil)
 		}
 		act, why := c.Act(r.OldObject, r.Object)
 		switch {
@@ -64,7 +66,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			}
 			continue
 		case wasLeft && r.Object == nil && act != delivery.Leave:
-			note(r.OldObject, " removed, which the deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
+			note(r.OldObject, " removed, which the deployer left alone: deleted if an earlier version is on the cluster", nil)
 			d.unsent = append(d.unsent, r)
 			continue
 		case act != delivery.Recreate && r.Unchanged():
@@ -90,7 +92,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			}
 		}
 		if act != delivery.Recreate && r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
-			note(r.OldObject, " moves to "+r.Object.Unit.Identity()+": it is deleted and created again, unless "+r.Object.Unit.Identity()+" is applied first", nil)
+			note(r.OldObject, " moved to "+r.Object.Unit.Identity()+": deleted and created again, unless "+r.Object.Unit.Identity()+" is applied first", nil)
+			d.dropped[r.OldObject] = true
+			d.unsent = append(d.unsent, policy.Request{Operation: policy.Delete, OldObject: r.OldObject})
 		}
 		switch {
 		case act == delivery.Leave && r.Operation == policy.Delete:
@@ -136,7 +140,7 @@ func (d *deliveries) sort(c *delivery.Change) {
 }
 
 // reviewUnsent returns an Unknown result for each denial of a request of an object that its deployer leaves
-// alone. Otherwise the annotation that a change adds would hide the denial from this run and from all later ones.
+// alone, or perhaps deletes. Otherwise the annotation that a change adds would hide the denial from this run and from all later ones.
 func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) (denied []policy.Result, err error) {
 	for _, q := range unsent {
 		results, err := e.Engines.Chain.Review(ctx, []policy.Request{q})
@@ -145,15 +149,19 @@ func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) 
 		}
 		why, at := delivery.LeavesAlone(q.Subject())
 		for _, r := range results {
+			r.Hint = "delete the document if nothing should deploy it; otherwise undo the annotation"
 			switch {
 			case r.Action != policy.Deny || r.Outcome != policy.Fail && r.Outcome != policy.Unknown:
 				continue
+			case r.Operation == policy.Delete && why == "":
+				r.Message = "it moves to another deployer, and the old one deletes it unless the new one applies it first: " + r.Message
+				r.Hint = "have the old deployer keep it in a change of its own, such as by Prune=false or kustomize.toolkit.fluxcd.io/prune: disabled, and then move it"
 			case r.Operation == policy.Delete:
 				r.Message = "its deployer left it alone (" + why + "); if an earlier version is on the cluster, it is deleted: " + r.Message
 			default:
 				r.Message, r.Origins = "its deployer leaves it alone because of this change ("+why+"); otherwise: "+r.Message, slices.Concat(r.Origins, at)
 			}
-			r.Outcome, r.Baseline, r.Hint = policy.Unknown, policy.New, "delete the document if nothing should deploy it; otherwise undo the annotation"
+			r.Outcome, r.Baseline = policy.Unknown, policy.New
 			denied = append(denied, r)
 		}
 	}

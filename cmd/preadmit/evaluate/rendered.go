@@ -60,7 +60,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	_, changed := policy.Divide(reqs)
 	notes := make(map[string]bool)
-	d.sides = objects.Sides{Half: half, Ignore: o.Configuration.Diff.Ignore}
+	d.sides = objects.Sides{Half: half, Resumed: change.Resumed(was, now), Ignore: o.Configuration.Diff.Ignore}
 	for i := range changed {
 		if r := &changed[i]; r.Run == policy.OtherRun && r.Instead != nil {
 			r.Operation, r.OldObject = policy.Update, r.Instead
