@@ -304,6 +304,19 @@ spec:
 			t.Errorf("%s: %s: %s", c.pointer, c.before, diff)
 		}
 	}
+	for arguments, macros := range map[string]string{
+		"v, ":       "all exists exists_one existsOne map filter sortBy",
+		"v, true, ": "map",
+		"i, v, ":    "all exists existsOne transformList transformMap transformMapEntry",
+	} {
+		for macro := range strings.FieldsSeq(macros) {
+			before := "object.spec.template.spec.volumes." + macro + "(" + arguments + "v.emptyDir."
+			got := Complete(types, "", rendertest.Parse(t, "p.yaml", []byte(validating))[0], "/spec/validations/0/expression", before)
+			if names := namesOf(got, policy.NameField); !slices.Equal(names, []string{"medium", "sizeLimit"}) {
+				t.Errorf("%s: %q", before, names)
+			}
+		}
+	}
 	for _, c := range Complete(types, "", rendertest.Parse(t, "p.yaml", []byte(validating))[0], "/spec/validations/0/expression", "object.spec.") {
 		one := map[string]string{"strategy": "Deployment", "serviceName": "StatefulSet"}[c.Name]
 		if one != "" && (len(c.Kinds) != 1 || c.Kinds[0].Kind != one) || one == "" && c.Name == "template" && c.Kinds != nil {
