@@ -171,11 +171,14 @@ func (e *Engine) calls(req *policy.Request, s side) []call {
 		}
 		for _, p := range candidates {
 			// The shared webhook evaluates all policies of its failure policy once it is called.
-			if p == w.own || w.own == nil && p.FailurePolicy == w.failurePolicy && (len(p.MatchConditions) == 0 || !c.unnamed) {
-				c.evaluates[p] = !slices.ContainsFunc(all, func(before call) bool { return before.as == c.as && before.evaluates[p] })
+			mine := p == w.own || w.own == nil && p.FailurePolicy == w.failurePolicy && (len(p.MatchConditions) == 0 || !c.unnamed)
+			if mine && !slices.ContainsFunc(all, func(before call) bool { return before.as == c.as && before.evaluates[p] }) {
+				c.evaluates[p] = true
 			}
 		}
-		all = append(all, c)
+		if len(c.evaluates) > 0 {
+			all = append(all, c)
+		}
 	}
 	known, _ := e.called.LoadOrStore(key, all)
 	return known.([]call)

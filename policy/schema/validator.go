@@ -109,6 +109,7 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	refusals := slices.Concat(tooLong(req), versioned(req), unnamable(req), v.kinds.homeless(req))
 	b := v.builtin(req.Kind)
 	if b == nil {
+		refusals = append(refusals, oversized(req, nil)...)
 		v.Prepare(req)
 		return slices.Concat(refusals, v.kinds.counted(req), v.warnings(req)), nil
 	}
@@ -147,7 +148,7 @@ func (k *kindValidator) validate(req *policy.Request, kinds *Kinds, found []poli
 	if req.Maker != nil { // all else was found in the template
 		return k.results(slices.DeleteFunc(faults, func(f fault) bool { return !f.plugin })), nil
 	}
-	results := slices.Concat(k.unknownFields(req), k.results(faults), found)
+	results := slices.Concat(k.unknownFields(req), k.results(faults), found, oversized(req, k.typ))
 	if len(results) == 0 {
 		results = append(results, k.result(ruleValid, policy.Pass))
 	}
