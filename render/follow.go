@@ -29,6 +29,7 @@ const (
 type Follower struct {
 	Resolvers []Resolver
 	Clusters  []Cluster // the declared clusters
+	Several   bool      // there are several clusters, even if all units here go to one
 	Outside   Outside
 	Leaves    func(*Object) bool // reports whether its deployer leaves an object alone, so that nothing follows it; may be nil
 }
@@ -737,7 +738,7 @@ func (f *following) several(units []*Unit) bool {
 	for _, u := range units {
 		names[u.Cluster] = true
 	}
-	return len(names) > 1
+	return f.Several || len(names) > 1
 }
 
 // madeTwice warns of an object that several units make: they overwrite each

@@ -72,8 +72,9 @@ func (o *Options) openBase(ctx context.Context, head *load.Input, args []string,
 		return nil, err
 	}
 	o.RememberObjects(r)
-	b := &base{Revision: r}
-	if b.in, err = load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin); err != nil {
+	b, sources := &base{Revision: r}, o.Sources
+	sources.ClustersThere = head.ClusterDirs
+	if b.in, err = load.From(ctx, &sources, b.Tree, orHere(args), stdin); err != nil {
 		return nil, fmt.Errorf("--base: %w", err)
 	}
 	if err := b.Files.Err(); err != nil {
@@ -85,11 +86,12 @@ func (o *Options) openBase(ctx context.Context, head *load.Input, args []string,
 	return b, b.leaveOut(ctx, o, head, args, stdin)
 }
 
-// leaveOut renders the head again without the roots that the change stops deploying, if there are
-// any.
+// leaveOut renders the head again if there are roots that the change stops deploying, or directories of
+// clusters that only the base tells apart.
 func (b *base) leaveOut(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) error {
 	sources := o.Sources
-	if sources.Dropped = change.Dropped(b.in.Side(), head.Side()); len(sources.Dropped) == 0 {
+	sources.Dropped, sources.ClustersThere = change.Dropped(b.in.Side(), head.Side()), b.in.ClusterDirs
+	if len(sources.Dropped) == 0 && head.Hold(b.in.ClusterDirs) {
 		return nil
 	}
 	again, err := load.From(ctx, &sources, head.Tree, orHere(args), stdin)

@@ -71,6 +71,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	var other []*render.Object
 	if effective := config.Effective(keys); len(effective) > 0 {
 		line := config.FirstLine(now, effective...)
+		then.ClustersThere = b.in.ClusterDirs
 		later, err := load.From(ctx, &then.Sources, head.Tree, orHere(args), stdin)
 		if err != nil {
 			return b.unusable(file, line, err), nil

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -12,12 +13,12 @@ import (
 // inferClusters infers clusters if the tree has several Argo CD or Flux objects with the same
 // identity, as in clusters/production and clusters/staging. The directories in which their paths
 // differ become clusters, and so do their sibling directories with objects of Argo CD or Flux.
-// Siblings that are charts count only if they make the objects in question.
-func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
+// Siblings that are charts count only if they make the objects in question. What tells clusters apart
+// on the other side of a change does so here, too. It returns what tells them apart here.
+func inferClusters(units []*render.Unit, resolvers []render.Resolver, there ClusterDirs) ClusterDirs {
 	first := make(map[render.Key]*render.Object)
-	above := make(map[string]bool)        // directories whose subdirectories are clusters
-	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
-	differ := make(map[*render.Unit]bool) // units that contain one of several such objects
+	holds := make(map[string]bool) // directories with objects of Argo CD or Flux
+	here := ClusterDirs{make(map[string]bool), make(map[string]bool)}
 	follower := render.Follower{Resolvers: resolvers}
 	for _, o := range render.Objects(units) {
 		if o.GetKind() == "HelmRelease" || !follower.Follows(o) {
@@ -34,20 +35,40 @@ func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
 			first[k] = o
 		case was.Unit != o.Unit && !reflect.DeepEqual(was.Object, o.Object):
 			if dir, ok := parting(was.Unit.Path, o.Unit.Path); ok {
-				above[dir], differ[was.Unit], differ[o.Unit] = true, true, true
+				here.above[dir], here.differ[was.Unit.Path], here.differ[o.Unit.Path] = true, true, true
 			}
 		}
 	}
+	above, differ := maps.Clone(here.above), maps.Clone(here.differ)
+	maps.Copy(above, there.above)
+	maps.Copy(differ, there.differ)
 	for _, u := range units {
 		for dir := path.Dir(u.Path); dir != "."; dir = path.Dir(dir) {
 			if above[path.Dir(dir)] && holds[dir] {
 				u.Cluster = path.Base(dir)
 			}
 		}
-		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" && (differ[u] || u.Kind != "helm" && holds[u.Path]) {
+		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" && (differ[u.Path] || u.Kind != "helm" && holds[u.Path]) {
 			u.Cluster = path.Base(u.Path)
 		}
 	}
+	return here
+}
+
+// ClusterDirs tell the clusters of a tree apart that no configuration declares.
+type ClusterDirs struct {
+	above  map[string]bool // directories whose subdirectories are clusters
+	differ map[string]bool // paths of units that contain one of several Argo CD or Flux objects with the same identity
+}
+
+// Hold reports whether they hold all directories of others.
+func (c ClusterDirs) Hold(others ClusterDirs) bool {
+	for dir := range others.above {
+		if !c.above[dir] {
+			return false
+		}
+	}
+	return true
 }
 
 // parting returns the directory below which two paths are in different

@@ -339,7 +339,7 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 	}
 	onCluster(d.configuration.Home(), d.found)
 	if len(d.configuration.Clusters) == 0 && d.options.GitOps != GitOpsOff {
-		inferClusters(d.found, d.options.Resolvers())
+		d.in.ClusterDirs = inferClusters(d.found, d.options.Resolvers(), d.options.ClustersThere)
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 // to evaluate.
 func (d *deployer) follow(ctx context.Context) error {
 	leaves := func(o *render.Object) bool { why, _ := delivery.LeavesAlone(o); return why != "" }
-	f := render.Follower{Clusters: d.configuration.RenderClusters(), Leaves: leaves}
+	f := render.Follower{Clusters: d.configuration.RenderClusters(), Several: len(d.options.ClustersThere.above) > 0, Leaves: leaves}
 	if d.options.GitOps != GitOpsOff {
 		f.Resolvers = d.options.Watch.Resolvers(d.options.Resolvers(), d.in.Tree.side())
 		if d.in.Graph != nil {

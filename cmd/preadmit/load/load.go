@@ -41,8 +41,9 @@ import (
 type Input struct {
 	Tree     *Tree
 	Stdin    io.Reader
-	Head     []*render.Unit     // units to evaluate
-	Clusters []render.Cluster   // declared clusters
+	Head     []*render.Unit   // units to evaluate
+	Clusters []render.Cluster // declared clusters
+	ClusterDirs
 	Deployed *render.Deployment // by GitOps objects; has no units if there are none
 	Given    []*render.Unit     // from --policy
 	Modules  []rego.Module      // from --policy

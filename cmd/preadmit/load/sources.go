@@ -53,6 +53,7 @@ type Sources struct {
 	Configuration *config.File            // the configuration file, once it is read
 	Rendered      *cache.Graph            // the graph that rendered the work tree, if it is compared with a base
 	Dropped       map[string]string       // paths that are not deployed on their own, each with the kustomization that built it at the base
+	ClustersThere ClusterDirs             // of the other side of a change
 	Forgets       bool                    // forget the origins of fields of evaluated units, to save memory
 	Parts         *render.Parts           // parts that objects share; nil to share none
 	Flat          bool                    // leave out objects that are contained in other objects
