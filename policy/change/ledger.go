@@ -94,7 +94,7 @@ func Leading(base, head *Side) *render.Object {
 }
 
 // Dropped returns the paths of roots of the head that a kustomization built at the base and no
-// longer builds, although it is still rendered. The values are the kustomizations' paths. Such roots
+// longer builds, although it is there without errors. The values are the kustomizations' paths. Such roots
 // would count as deployed by a person, but the change stops deploying them.
 func Dropped(base, head *Side) map[string]string {
 	was := make(map[string]bool) // paths that are units at the base
@@ -109,7 +109,7 @@ func Dropped(base, head *Side) map[string]string {
 		}
 		for _, u := range base.Units {
 			is := now[u.Identity()]
-			known := is != nil && (is.Status() == "rendered" || is.State == render.Suspended)
+			known := is != nil && len(render.Failures(is.Err)) == 0
 			if u.State != render.Unreached && builds(u, root.Path) && known && !builds(is, root.Path) {
 				dropped[root.Path] = u.Path
 				break
