@@ -199,7 +199,7 @@ func (p *printer) others(same []*Change) {
 	p.pad = ""
 	what := "  the same lines change in "
 	if same[0].movesOnly() {
-		what = "  and with it "
+		what = "  likewise "
 	}
 	p.list(what+policy.Plural(len(same)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -33,14 +36,16 @@ would change.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return fmt.Errorf("%s is not a directory", dir)
-			}
 			program, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			s := &assistant{program: program, dir: dir, write: write}
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				return err
+			}
+			defer root.Close()
+			s := &assistant{program: program, root: root, write: write}
 			err = s.server().Run(cmd.Context(), &mcp.IOTransport{Reader: io.NopCloser(cmd.InOrStdin()), Writer: nopCloser{cmd.OutOrStdout()}})
 			if errors.Is(err, io.EOF) || cmd.Context().Err() != nil {
 				return nil // the client has ended
@@ -58,15 +63,16 @@ func (nopCloser) Close() error { return nil }
 
 // An assistant serves tools. Each call is a run of the program in the directory.
 type assistant struct {
-	program, dir string
-	write        bool
-	one          chan struct{} // holds one value while a run goes on: each may use all processors
+	program string
+	root    *os.Root // the directory
+	write   bool
+	one     chan struct{} // holds one value while a run goes on: each may use all processors
 }
 
 // A toolCall is what the arguments of every tool become.
 type toolCall interface {
-	// line returns the flags and arguments of the command.
-	line() (flags, args []string, err error)
+	// line returns the flags and arguments of the command, with paths below the root.
+	line(root *os.Root) (flags, args []string, err error)
 }
 
 // toolScope is what is rendered, and by which policies it is judged.
@@ -77,11 +83,11 @@ type toolScope struct {
 	Base     string   `json:"base,omitempty" jsonschema:"git revision, such as origin/main: judge what the change since then does instead of the whole tree"`
 }
 
-// line refuses paths outside the server's directory. The text of a repository, which the assistant
-// reads, may ask for them.
-func (s *toolScope) line() (flags, args []string, err error) {
-	for _, p := range append(append([]string(nil), s.Paths...), s.Policies...) {
-		if !filepath.IsLocal(p) {
+// line refuses paths that lead out of the server's directory, by a link too. The text of a repository, which the
+// assistant reads, may ask for them.
+func (s *toolScope) line(root *os.Root) (flags, args []string, err error) {
+	for _, p := range slices.Concat(s.Paths, s.Policies) {
+		if _, err := root.Stat(p); err != nil && !errors.Is(err, fs.ErrNotExist) || !filepath.IsLocal(p) {
 			return nil, nil, fmt.Errorf("%q is not a path within the server's directory", p)
 		}
 	}
@@ -108,8 +114,8 @@ type explainTool struct {
 	toolScope
 }
 
-func (c *explainTool) line() (flags, args []string, err error) {
-	flags, args, err = c.toolScope.line()
+func (c *explainTool) line(root *os.Root) (flags, args []string, err error) {
+	flags, args, err = c.toolScope.line(root)
 	return flags, append([]string{c.Policy, c.Object}, args...), err
 }
 
@@ -120,8 +126,8 @@ type fixTool struct {
 	toolScope
 }
 
-func (c *fixTool) line() (flags, args []string, err error) {
-	flags, args, err = c.toolScope.line()
+func (c *fixTool) line(root *os.Root) (flags, args []string, err error) {
+	flags, args, err = c.toolScope.line(root)
 	flags = append(flags, repeated("rule", c.Rules)...)
 	return append(flags, fmt.Sprintf("--unsafe=%t", c.Unsafe), fmt.Sprintf("--write=%t", c.Write)), args, err
 }
@@ -131,8 +137,8 @@ type renderTool struct {
 	toolScope
 }
 
-func (c *renderTool) line() (flags, args []string, err error) {
-	flags, args, err = c.toolScope.line()
+func (c *renderTool) line(root *os.Root) (flags, args []string, err error) {
+	flags, args, err = c.toolScope.line(root)
 	return append(flags, fmt.Sprintf("--origins=%t", c.Origins)), args, err
 }
 
@@ -165,7 +171,7 @@ func tool[In any, C interface {
 			if f, ok := any(&in).(*fixTool); ok && f.Write && !s.write {
 				return nil, outcome{}, errors.New("the server writes no files: it was not started with --write")
 			}
-			flags, args, err := C(&in).line()
+			flags, args, err := C(&in).line(s.root)
 			if err != nil {
 				return nil, outcome{}, err
 			}
@@ -186,7 +192,8 @@ func (s *assistant) run(ctx context.Context, line []string) (*mcp.CallToolResult
 	}
 	cmd := exec.CommandContext(ctx, s.program, line...)
 	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &stdout, &stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root.Name(), &stdout, &stderr
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 5*time.Second // it may be writing files
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
@@ -194,7 +201,7 @@ func (s *assistant) run(ctx context.Context, line []string) (*mcp.CallToolResult
 	}
 	code := cmd.ProcessState.ExitCode()
 	text := &mcp.TextContent{Text: shortened(stdout.String() + stderr.String())}
-	return &mcp.CallToolResult{Content: []mcp.Content{text}, IsError: code == exitUsage}, outcome{code}, nil
+	return &mcp.CallToolResult{Content: []mcp.Content{text}, IsError: code == exitUsage || code < 0}, outcome{code}, nil
 }
 
 // shortened leaves out the middle of a long text: the summary is at its end.

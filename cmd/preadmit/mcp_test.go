@@ -20,6 +20,7 @@ func TestMCP(t *testing.T) {
 	file := filepath.Join(dir, "pod.yaml")
 	rendertest.WriteFile(t, file, "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  hostNetwork: true\n  containers:\n  - name: web\n    image: nginx:1\n    securityContext: {allowPrivilegeEscalation: true}\n")
 	rendertest.WriteFile(t, filepath.Join(filepath.Dir(dir), "outside.yaml"), "")
+	rendertest.OK(t, os.Symlink(filepath.Dir(dir), filepath.Join(dir, ".link"))) // no run walks through it
 	connect := func(flags ...string) func(tool string, arguments map[string]any) (string, float64, bool) {
 		cmd := exec.Command("preadmit", append([]string{"mcp", dir}, flags...)...)
 		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
@@ -48,6 +49,8 @@ func TestMCP(t *testing.T) {
 		{"check", restricted, 1, false, "--> pod.yaml:5:16"},
 		{"check", map[string]any{"paths": []string{"pod.yaml"}}, 0, false, "warning: would violate"},
 		{"check", map[string]any{"paths": []string{"../outside.yaml"}}, 0, true, "is not a path within the server's directory"},
+		{"render", map[string]any{"paths": []string{".link/outside.yaml"}}, 0, true, "is not a path within the server's directory"},
+		{"check", map[string]any{"policies": []string{".link"}}, 0, true, "is not a path within the server's directory"},
 		{"check", map[string]any{"policies": []string{file}}, 0, true, "is not a path within the server's directory"},
 		{"check", map[string]any{"paths": []string{"-"}}, 2, true, "-: no such file"},
 		{"check", map[string]any{"base": "main"}, 2, true, "not a git repository"},

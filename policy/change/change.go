@@ -134,7 +134,7 @@ func Resumed(base, head *Side) func(unit string) bool {
 	resumed := Stopped(head, base)
 	for _, side := range []*Side{base, head} {
 		for _, u := range side.Units {
-			if u.State == render.Suspended || slices.ContainsFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning }) {
+			if u.State == render.Suspended || len(render.Failures(u.Err)) > 0 {
 				resumed[u.Identity()] = side == base
 			}
 		}

@@ -207,8 +207,8 @@ func (r *review) each(p *phase, respond func(Response)) error {
 			continue
 		}
 		for _, g := range c.programs {
-			if r.req.Maker != nil && r.req.Kind != policy.PodKind && g.rule.Base != nil {
-				continue // a rule about pods, which are asked about themselves
+			if r.done[g.rule] || r.req.Maker != nil && r.req.Kind != policy.PodKind && g.rule.Base != nil {
+				continue // the latter is a rule about pods, which are asked about themselves
 			}
 			if r.timedRule(timed, p, c.policy, g, t, respond) {
 				break

@@ -20,7 +20,7 @@ var (
 // those of Validate, which runs with a trace.
 func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	t := &explainer{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
-	return v.engine.explain(ctx, req, t, stage{validating, []*phase{&verifies, &validates, &generates}})
+	return v.engine.explain(ctx, req, t, stage{mutating, []*phase{&verifies}}, stage{validating, []*phase{&verifies, &validates, &generates}})
 }
 
 // Explain implements policy.Explainer. The request's object is the one that

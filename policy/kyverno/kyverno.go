@@ -184,7 +184,7 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 		return nil, nil
 	}
 	results := req.Room()
-	_, err := v.engine.review(ctx, req, nil, []stage{{validating, []*phase{&verifies, &validates}}}, func(r *review, resp *Response) { results = append(results, r.result(resp)) })
+	_, err := v.engine.review(ctx, req, nil, []stage{{mutating, []*phase{&verifies}}, {validating, []*phase{&verifies, &validates}}}, func(r *review, resp *Response) { results = append(results, r.result(resp)) })
 	return results, err
 }
 

@@ -36,6 +36,7 @@ type review struct {
 	object    map[string]any   // as the earlier rules left it; nil on DELETE
 	old       map[string]any   // nil on CREATE
 	evaluates map[*Policy]bool // nil: all policies
+	done      map[*Rule]bool   // rules that are left out
 	changed   bool             // a rule has changed the object
 	converted bool             // the rules see the objects in another version than the request's
 	noVersion error            // why the objects could not be converted to it

@@ -26,8 +26,14 @@ const (
 // name, with their versions and operations. It accepts equivalent versions (matchPolicy: Equivalent).
 type webhook struct {
 	failurePolicy string
-	own           *Policy                            // the policy with match conditions; nil for the shared webhook
-	kinds         map[document.KindSelector][]string // the operations
+	own           *Policy                 // the policy with match conditions; nil for the shared webhook
+	kinds         map[registered][]string // the operations
+}
+
+// A registered is a kind that a webhook registers, maybe only for objects in namespaces, as for a Policy.
+type registered struct {
+	document.KindSelector
+	namespaced bool
 }
 
 // newWebhooks returns the webhooks of each side, in the order in which the API server calls them.
@@ -35,10 +41,10 @@ func newWebhooks(policies []*Policy) (all [2][]*webhook) {
 	for s := range all {
 		var own []*webhook
 		for _, failure := range []string{"Ignore", "Fail"} {
-			shared := &webhook{failurePolicy: failure, kinds: map[document.KindSelector][]string{}}
+			shared := &webhook{failurePolicy: failure, kinds: map[registered][]string{}}
 			all[s] = append(all[s], shared)
 			for _, p := range policies {
-				switch w := (&webhook{failure, p, map[document.KindSelector][]string{}}); {
+				switch w := (&webhook{failure, p, map[registered][]string{}}); {
 				case !p.Admission || p.FailurePolicy != failure:
 				case len(p.MatchConditions) == 0:
 					shared.register(p, side(s))
@@ -69,19 +75,19 @@ func (w *webhook) register(p *Policy, s side) {
 		checks := slices.ContainsFunc(r.VerifyImages, func(v *document.VerifyImages) bool { return v.VerifyDigest || v.Required })
 		switch {
 		case r.Generate != nil:
-			w.add(r, everyOperation)
-			w.addGenerated(r.Generate)
+			w.add(p, r, everyOperation)
+			w.addGenerated(p, r.Generate)
 		case s == validating && (r.Validate != nil || targets.concerns(r) || checks):
-			w.add(r, everyOperation)
+			w.add(p, r, everyOperation)
 		case s == mutating && (changes(r) || r.Validate != nil && r.Validate.Manifests != nil):
-			w.add(r, writing)
+			w.add(p, r, writing)
 		}
 	}
 }
 
 // add adds the kinds of a rule, with the operations that it names, or else those of byDefault. Operations that the rule
 // excludes for a whole kind are left out.
-func (w *webhook) add(r *Rule, byDefault []string) {
+func (w *webhook) add(p *Policy, r *Rule, byDefault []string) {
 	kinds := map[document.KindSelector][]string{}
 	for _, f := range r.Match.Filters() {
 		operations := f.Operations
@@ -102,12 +108,12 @@ func (w *webhook) add(r *Rule, byDefault []string) {
 				operations = slices.DeleteFunc(operations, func(op string) bool { return len(f.Operations) == 0 || slices.Contains(f.Operations, op) })
 			}
 		}
-		w.kinds[k] = append(w.kinds[k], operations...)
+		w.registerKind(p, k, operations)
 	}
 }
 
 // addGenerated adds the kinds of the objects that a rule generates.
-func (w *webhook) addGenerated(g *document.Generate) {
+func (w *webhook) addGenerated(p *Policy, g *document.Generate) {
 	specs := []map[string]any{g.Spec}
 	for _, f := range g.Foreach {
 		specs = append(specs, f.Spec)
@@ -120,17 +126,21 @@ func (w *webhook) addGenerated(g *document.Generate) {
 		}
 		for _, kind := range kinds {
 			if text, ok := kind.(string); ok {
-				k := filters.ParseKindSelector(text)
-				w.kinds[k] = append(w.kinds[k], generated...)
+				w.registerKind(p, filters.ParseKindSelector(text), generated)
 			}
 		}
 	}
 }
 
-// takes reports whether the webhook registers a version of a kind for an operation.
-func (w *webhook) takes(gvk schema.GroupVersionKind, subresource, operation string) bool {
+func (w *webhook) registerKind(p *Policy, kind document.KindSelector, operations []string) {
+	k := registered{kind, p.Namespace != ""}
+	w.kinds[k] = append(w.kinds[k], operations...)
+}
+
+// takes reports whether the webhook registers a version of a kind for a request.
+func (w *webhook) takes(gvk schema.GroupVersionKind, key *callKey) bool {
 	for k, operations := range w.kinds {
-		if k.Matches(gvk, subresource) && slices.Contains(operations, operation) {
+		if k.Matches(gvk, key.subresource) && slices.Contains(operations, key.operation) && (key.namespaced || !k.namespaced) {
 			return true
 		}
 	}
@@ -149,6 +159,7 @@ type callKey struct {
 	side                   side
 	kind                   schema.GroupVersionKind
 	subresource, operation string
+	namespaced             bool
 }
 
 // calls returns the calls of a side's webhooks for a request, in order. If rules name the object's kind in other
@@ -157,7 +168,7 @@ func (e *Engine) calls(req *policy.Request, s side) []call {
 	if e.options.CLI || e.options.Kinds == nil {
 		return []call{{as: req.Version()}}
 	}
-	key := callKey{s, req.Kind, req.SubResource, string(req.Operation)}
+	key := callKey{s, req.Kind, req.SubResource, string(req.Operation), req.Namespace != ""}
 	if known, ok := e.called.Load(key); ok {
 		return known.([]call)
 	}
@@ -166,7 +177,7 @@ func (e *Engine) calls(req *policy.Request, s side) []call {
 	var all []call
 	for _, w := range e.webhooks[s] {
 		c := call{map[*Policy]bool{}, versions[0], true}
-		if i := slices.IndexFunc(versions, func(v policy.Version) bool { return w.takes(v.Kind, key.subresource, key.operation) }); i >= 0 {
+		if i := slices.IndexFunc(versions, func(v policy.Version) bool { return w.takes(v.Kind, &key) }); i >= 0 {
 			c.as, c.unnamed = versions[i], false
 		}
 		for _, p := range candidates {
@@ -184,7 +195,8 @@ func (e *Engine) calls(req *policy.Request, s side) []call {
 	return known.([]call)
 }
 
-// A stage is the phases for which webhooks of a side are called.
+// A stage is the phases for which webhooks of a side are called. A rule that has responded in one is left out of those after
+// it: images are verified by the first webhook that gets the object.
 type stage struct {
 	side   side
 	phases []*phase
@@ -193,24 +205,35 @@ type stage struct {
 // review evaluates the rules of stages as Kyverno's webhooks do, and calls respond for each response. Each webhook gets
 // the object as those before have left it. It returns the last review.
 func (e *Engine) review(ctx context.Context, req *policy.Request, t *explainer, stages []stage, respond func(*review, *Response)) (r *review, err error) {
-	now := *req
-	for _, s := range stages {
+	now, done := *req, map[*Rule]bool(nil)
+	for i, s := range stages {
+		var responded []*Rule
 		for _, c := range e.calls(&now, s.side) {
 			r = e.newReview(ctx, &now, nil, c)
-			r.explainer = t
+			r.explainer, r.done = t, done
 			for _, p := range s.phases {
-				if err := r.each(p, func(resp Response) { respond(r, &resp) }); err != nil {
+				if err := r.each(p, func(resp Response) {
+					responded = append(responded, resp.Rule)
+					respond(r, &resp)
+				}); err != nil {
 					return nil, err
 				}
 			}
 			if !r.changed {
 				continue
 			}
-			now.Admitted, now.Typed = r.object, nil
+			changed := r.object
 			if r.converted {
-				if now.Admitted, err = e.options.Kinds.Convert(r.object, req.Kind); err != nil {
-					now.Admitted, err = req.Admitted, nil // respond has said so
+				if changed, err = e.options.Kinds.Convert(r.object, req.Kind); err != nil {
+					continue // respond has said so
 				}
+			}
+			now.Admitted, now.Typed = changed, nil
+		}
+		if i < len(stages)-1 && len(responded) > 0 {
+			done = make(map[*Rule]bool, len(responded))
+			for _, rule := range responded {
+				done[rule] = true
 			}
 		}
 	}

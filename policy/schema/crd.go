@@ -29,8 +29,9 @@ type custom struct {
 }
 
 // IsDefinition reports whether an object is a CustomResourceDefinition.
-func IsDefinition(o *render.Object) bool {
-	gvk := o.GroupVersionKind()
+func IsDefinition(o *render.Object) bool { return isDefinition(o.GroupVersionKind()) }
+
+func isDefinition(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 

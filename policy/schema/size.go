@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/policy"
@@ -23,7 +26,7 @@ func oversized(req *policy.Request, typ *goType) []policy.Result {
 	if req.Maker != nil || 6*weigh(req.Admitted) < maxStored-spare {
 		return nil
 	}
-	size, ok := stored(req.Admitted, typ)
+	size, ok := stored(req, typ)
 	added := spare
 	if req.Method == policy.ApplyServerSide || req.Method == policy.ApplyAsData { // else the server leaves managedFields out if they are too much
 		added += managed(req.Admitted)
@@ -42,12 +45,17 @@ func oversized(req *policy.Request, typ *goType) []policy.Result {
 
 // stored returns the least number of bytes that the storage holds of an object: of the protocol buffer for built-in
 // kinds, else of the JSON. The status is left out, since most kinds reset it.
-func stored(object map[string]any, typ *goType) (size int, ok bool) {
-	object = maps.Clone(object)
+func stored(req *policy.Request, typ *goType) (size int, ok bool) {
+	object := maps.Clone(req.Admitted)
 	delete(object, "status")
 	data, err := json.Marshal(object)
-	if err != nil || typ == nil || len(data) <= maxStored-spare { // a protocol buffer is smaller
+	switch {
+	case err != nil || len(data) <= maxStored-spare: // other forms are smaller
 		return len(data), err == nil
+	case isDefinition(req.Kind):
+		return storedDefinition(object)
+	case typ == nil:
+		return len(data), true
 	}
 	typed, err := typ.fromTree(object)
 	if err != nil {
@@ -61,6 +69,21 @@ func stored(object map[string]any, typ *goType) (size int, ok bool) {
 		return len(data), true
 	}
 	return m.Size(), true
+}
+
+// storedDefinition returns the bytes of a definition, which is stored as v1beta1. There versions that have the same schema
+// share it (pkg/controlplane/apiserver/apiextensions.go of k8s.io/kubernetes).
+func storedDefinition(object map[string]any) (size int, ok bool) {
+	var given apiextensionsv1.CustomResourceDefinition
+	var internal apiextensions.CustomResourceDefinition
+	var held apiextensionsv1beta1.CustomResourceDefinition
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(object, &given) != nil ||
+		apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&given, &internal, nil) != nil ||
+		apiextensionsv1beta1.Convert_apiextensions_CustomResourceDefinition_To_v1beta1_CustomResourceDefinition(&internal, &held, nil) != nil {
+		return 0, false
+	}
+	data, err := json.Marshal(held)
+	return len(data), err == nil
 }
 
 // managed estimates the bytes of managedFields after server-side apply: each field's name stands there.

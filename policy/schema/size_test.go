@@ -1,12 +1,14 @@
 package schema
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -26,11 +28,18 @@ func largePod(t *testing.T, size int) *render.Object {
 	return o
 }
 
-func largeDefinition(t *testing.T, size int) *render.Object {
+func largeDefinition(t *testing.T, sizes ...int) *render.Object {
 	o := parse(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: larges.example.com}, spec: {group: example.com, scope: Cluster,
   names: {kind: Large, plural: larges, singular: large, listKind: LargeList}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
-	version := o.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
-	version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["description"] = strings.Repeat("x", size)
+	first := o.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	var versions []any
+	for i, size := range sizes {
+		version := runtime.DeepCopyJSON(first)
+		version["name"], version["storage"] = fmt.Sprint("v", i+1), i == 0
+		version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["description"] = strings.Repeat("x", size)
+		versions = append(versions, version)
+	}
+	o.Object["spec"].(map[string]any)["versions"] = versions
 	return o
 }
 
@@ -83,6 +92,13 @@ func TestOversized(t *testing.T) {
 			t.Errorf("a definition of %d bytes: %q, want %q", size, got, want)
 		}
 	}
+	for _, second := range []int{maxStored / 2, maxStored/2 + 1} { // equal schemas are stored once
+		req, typ, err := sizeRequest(t, largeDefinition(t, maxStored/2, second))
+		rendertest.OK(t, err)
+		if got := len(oversized(req, typ)) > 0; got != (second != maxStored/2) {
+			t.Errorf("two versions, the second of %d bytes: %t", second, got)
+		}
+	}
 	req, typ, err := sizeRequest(t, largePod(t, maxStored-spare-4000))
 	rendertest.OK(t, err)
 	if req.Method = policy.ApplyServerSide; len(oversized(req, typ)) != 1 {
@@ -95,14 +111,15 @@ func TestLiveTooLarge(t *testing.T) {
 	s := startLive(t)
 	s.around(t, map[string]any{"kind": "Pod"}, "default")
 	refused, taken := 0, 0
+	definition := func(t *testing.T, size int) *render.Object { return largeDefinition(t, size) }
 	for _, c := range []struct {
 		path string
 		make func(*testing.T, int) *render.Object
 		at   int
 	}{
 		{"/api/v1/namespaces/default/pods", largePod, maxStored},
-		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", largeDefinition, maxStored},
-		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", largeDefinition, maxObject},
+		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, maxStored},
+		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, maxObject},
 	} {
 		for size := c.at - 12_000; size < c.at+2_000; size += 500 {
 			o := c.make(t, size)

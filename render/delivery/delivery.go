@@ -100,8 +100,12 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) && !madeNamespace(s) {
 			return Recreate, ""
 		}
-	case c.Drops(was, now) && isRelease(was.Unit) && isRelease(now.Unit) && !sameRelease(was.Unit, now.Unit):
+	case c.Drops(was, now) && isRelease(was.Unit) && !(isRelease(now.Unit) && sameRelease(was.Unit, now.Unit)):
 		return Recreate, "" // Helm deletes it whoever has it, and installs none that another release has
+	case madeNamespace(&subject{Object: now}) && !madeNamespace(&subject{Object: was}) && was.Unit != nil && was.Unit.Owner != nil:
+		if act, _ := c.deleted(was); act != Leave {
+			return Recreate, "" // the namespace that the deployer makes by an option is not the one that it tracked
+		}
 	}
 	if reflect.DeepEqual(was.Object, now.Object) {
 		return Apply, ""
@@ -217,7 +221,7 @@ func (c *Change) deletedBelow(o *render.Object, owners int) (Act, string) {
 	}
 	stays := c.after[o.Unit.Identity()]
 	switch owner := o.Unit.Owner; {
-	case stays != nil && (c.suspended(stays) || stays.State == render.Suspended && len(stays.Objects) == 0):
+	case stays != nil && (c.suspended(stays) || stays.State == render.Suspended && len(stays.Objects) == 0 && len(render.Failures(stays.Err)) > 0):
 		return Leave, Suspended
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})

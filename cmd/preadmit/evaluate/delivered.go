@@ -58,6 +58,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			note(r.Object, notApplied+"upgrades of the release do not write such objects", nil)
 		}
 		act, why := c.Act(r.OldObject, r.Object)
+		if act == delivery.Leave && why == delivery.Suspended && r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
+			act, r = delivery.Apply, policy.Request{Operation: policy.Delete, OldObject: r.OldObject, UserInfo: r.UserInfo, Method: r.Method} // the new deployer does nothing
+		}
 		switch {
 		case isLeft && why != delivery.Suspended:
 			reason, at := delivery.LeavesAlone(r.Object)
@@ -139,6 +142,8 @@ func (d *deliveries) sort(c *delivery.Change) {
 	d.made = slices.Concat(first, rest)
 }
 
+const undoHint = "delete the document if nothing should deploy it; otherwise undo the annotation"
+
 // reviewUnsent returns an Unknown result for each denial of a request of an object that its deployer leaves
 // alone, or perhaps deletes. Otherwise the annotation that a change adds would hide the denial from this run and from all later ones.
 func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) (denied []policy.Result, err error) {
@@ -149,7 +154,6 @@ func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) 
 		}
 		why, at := delivery.LeavesAlone(q.Subject())
 		for _, r := range results {
-			r.Hint = "delete the document if nothing should deploy it; otherwise undo the annotation"
 			switch {
 			case r.Action != policy.Deny || r.Outcome != policy.Fail && r.Outcome != policy.Unknown:
 				continue
@@ -157,8 +161,10 @@ func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) 
 				r.Message = "it moves to another deployer, and the old one deletes it unless the new one applies it first: " + r.Message
 				r.Hint = "have the old deployer keep it in a change of its own, such as by Prune=false or kustomize.toolkit.fluxcd.io/prune: disabled, and then move it"
 			case r.Operation == policy.Delete:
+				r.Hint = undoHint
 				r.Message = "its deployer left it alone (" + why + "); if an earlier version is on the cluster, it is deleted: " + r.Message
 			default:
+				r.Hint = undoHint
 				r.Message, r.Origins = "its deployer leaves it alone because of this change ("+why+"); otherwise: "+r.Message, slices.Concat(r.Origins, at)
 			}
 			r.Outcome, r.Baseline = policy.Unknown, policy.New
