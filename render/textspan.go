@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -173,17 +174,18 @@ func (o *Object) StringAt(line, column int) (pointer, before string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	at, start := p.src.offset(line-1, column), -1
-	p.Each(func(field string, line, column int) {
-		if from := p.src.offset(line-1, column); from > start && from <= at {
-			pointer, start = field, from
+	var nearest [2]int
+	p.Each(func(field string, l, c int) {
+		if from := [2]int{l, c}; slices.Compare(from[:], nearest[:]) > 0 && (l < line || l == line && c <= column) {
+			pointer, nearest = field, from
 		}
 	})
 	v, _ := Lookup(o.Object, pointer)
 	text, is := v.(string)
-	if start < 0 || v != nil && !is {
+	if nearest[0] == 0 || v != nil && !is {
 		return "", "", false
 	}
+	at, start := p.src.offset(line-1, column), p.src.offset(nearest[0]-1, nearest[1])
 	w := &scalarWalk{data: p.src.data, at: start}
 	if from, to := p.src.token(p.tree.nodes[p.find(pointer).entry.node]); from < to {
 		w.at = from

@@ -25,6 +25,9 @@ type Scope struct {
 // maxIncomplete bounds the size of an expression that is completed.
 const maxIncomplete = 64 << 10
 
+// maxBinders bounds the macros around the cursor: each may double the size of the type of a variable.
+const maxBinders = 16
+
 // Complete returns what may be written at the end of before, the beginning of an expression of a policy: with objects
 // of any of the kinds. scope returns the scope for a kind, without the policy's variables that the expression may read.
 // names is nil if it may read none.
@@ -112,7 +115,7 @@ func (s Scope) complete(before string) []policy.Completion {
 // after returns what may follow an operand and a dot. After .? it is fields.
 func (s Scope) after(operand string, binders []binder, optional bool) []policy.Completion {
 	var all []policy.Completion
-	if operand == "" {
+	if operand == "" || len(binders) > maxBinders {
 		return nil
 	}
 	if !optional {
