@@ -90,7 +90,8 @@ type shownRun struct {
 	finder     *fixes.Finder // of the same state of the tree; nil until a fix is asked for
 	fixes      map[fixes.Place][]lsp.Fix
 	types      admission.Types // of the kinds that are served; nil until an expression is completed
-	using      sync.Mutex      // guards used and types
+	typing     sync.Mutex      // guards types
+	using      sync.Mutex      // guards used
 	used       *fileUses       // of the file that an editor asked about last; may be nil
 	objects    map[render.Key]*render.Object
 	old        map[render.Key]*render.Object // at the base

@@ -248,8 +248,8 @@ func (h *Host) matches(run *shownRun, q *question) []lsp.Place {
 // complete returns the names that may be written at a position in an expression, which need not be in a file of
 // the run.
 func (s *shownRun) complete(q *question, kubeVersion string) (all []policy.Completion, err error) {
-	s.using.Lock()
-	defer s.using.Unlock()
+	s.typing.Lock()
+	defer s.typing.Unlock()
 	lines := strings.Split(q.Texts[q.File], "\n")
 	if q.At.Line < 0 || q.At.Line >= len(lines) {
 		return nil, nil
