@@ -391,12 +391,16 @@ func (r *Result) sameMade(was, is *render.Object) bool {
 		fields = []string{at}
 	}
 	fields = append(fields, r.Fields...) // such as the replicas, which exceed a quota
-	return at != "" && !grows && (makes(was) || !makes(is)) && !slices.ContainsFunc(fields, func(at string) bool {
+	return at != "" && !grows && !starts(was, is) && !slices.ContainsFunc(fields, func(at string) bool {
 		before, _ := render.Lookup(was.Object, at)
 		after, _ := render.Lookup(is.Object, at)
 		return !reflect.DeepEqual(before, after)
 	})
 }
+
+// starts reports whether an update has controllers create pods where they created none: it ends a suspension, or there
+// were no replicas.
+func starts(was, is *render.Object) bool { return !makes(was) && makes(is) }
 
 // makes reports whether controllers create pods of an object now.
 func makes(o *render.Object) bool {

@@ -188,6 +188,12 @@ func leads(at any, pointer string) bool {
 	return true
 }
 
+// silent returns the history for results of the mutators themselves: it leads
+// to the rendered places and names no policy.
+func (h *history) silent() *history {
+	return &history{changes: h.changes, mute: true, traced: h.traced}
+}
+
 // at returns the places that determined a field of the current object: the
 // expression of the policy that set it, then the lines of the rendered field.
 // set describes which policies set it.
@@ -369,15 +375,7 @@ func counterpart(before, after []any, i int) int {
 	if j, found := nth(before, after, i); found {
 		return j
 	}
-	if len(before) != len(after) {
-		return -1
-	}
-	for j := range before {
-		if j != i && !render.Equal(before[j], after[j]) {
-			return -1
-		}
-	}
-	return i
+	return inPlace(before, after, i)
 }
 
 // index indexes the elements of a list by a field. ok is false unless all
@@ -436,4 +434,18 @@ func nth(before, after []any, i int) (int, bool) {
 		}
 	}
 	return -1, false
+}
+
+// inPlace returns the index of the removed element whose place a new element
+// took, if the lists are otherwise the same.
+func inPlace(before, after []any, i int) int {
+	if len(before) != len(after) {
+		return -1
+	}
+	for j := range before {
+		if j != i && !render.Equal(before[j], after[j]) {
+			return -1
+		}
+	}
+	return i
 }

@@ -101,7 +101,7 @@ func (c Chain) apply(ctx context.Context, m Mutator, req *Request, h *history, b
 			req.Admitted, req.Typed = s.Admitted, nil
 		}
 		if req.Maker == nil {
-			locate(&s.Result, req, &history{changes: h.changes, mute: true, traced: h.traced})
+			locate(&s.Result, req, h.silent())
 		}
 		h.doubt(&s.Result)
 		results = append(results, s.Result)

@@ -288,7 +288,7 @@ func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
 		var err error
-		if key.Kind == yaml.ScalarNode && key.Value == "<<" && key.ShortTag() == "!!merge" {
+		if isMerge(key) {
 			if merge != nil {
 				d.report(key, "duplicate-key", "second merge key `<<`, the first is on line %d", merge.Line+d.line)
 			}
@@ -303,6 +303,11 @@ func (d *decoder) mapping(n *yaml.Node, depth int) (result, error) {
 	}
 	m.sum.value, m.sum.node = m.fields, d.close(m.base, n)
 	return m.sum, nil
+}
+
+// isMerge follows yaml.v2: only the plain or tagged `<<` merges.
+func isMerge(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "<<" && n.ShortTag() == "!!merge"
 }
 
 func (d *decoder) field(m *mapping, key, val *yaml.Node) error {

@@ -174,6 +174,15 @@ func isConfig(apiVersion, kind string) bool {
 // suiteFiles are the names under which test suites look for their tests.
 var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml", "kaptest.yaml", "kaptest.yml"}
 
+// isChainsaw reports whether a directory holds a chainsaw test, which applies
+// the files beside it to a test cluster.
+func isChainsaw(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name := strings.ToLower(e.Name())
+		return e.Type().IsRegular() && (name == "chainsaw-test.yaml" || name == "chainsaw-test.yml")
+	})
+}
+
 // suites marks the files that test suites in dir name as fixtures, except for
 // the policies under test. Files outside of dir are not marked, since a suite
 // may test something that is deployed.

@@ -173,7 +173,7 @@ func (w *walk) given(name string) {
 		w.out.NotFound = append(w.out.NotFound, name)
 		return
 	}
-	if target, err := Resolve(w.fsys, clean); err == nil {
+	if target, err := resolve(w.fsys, clean); err == nil {
 		clean = target
 	}
 	w.selection = w.graph.Selection.around(clean)
@@ -253,10 +253,7 @@ func (w *walk) dir(name string) {
 		w.errs = append(w.errs, openError(w.fsys, name, err))
 	}
 	if !w.selection.Hidden {
-		if name != "." && !w.named[name] && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			name := strings.ToLower(e.Name())
-			return e.Type().IsRegular() && (name == "chainsaw-test.yaml" || name == "chainsaw-test.yml")
-		}) {
+		if name != "." && !w.named[name] && isChainsaw(entries) {
 			delete(w.walked, name)
 			w.leave(name, "fixtures of a test suite", DocFixture)
 			return
@@ -379,7 +376,7 @@ func hasManifestName(name string) bool {
 // link adds the target of a symbolic link to the list. A dangling link is an
 // error if its name is one of a manifest.
 func (w *walk) link(name string) {
-	target, err := Resolve(w.fsys, name)
+	target, err := resolve(w.fsys, name)
 	manifest := hasManifestName(name)
 	switch {
 	case err != nil && (manifest || err.Rule == "escapes-tree" && path.Ext(name) == ""): // the target may be a directory
@@ -388,7 +385,7 @@ func (w *walk) link(name string) {
 		w.skip(name, err.Err.Error())
 	default:
 		info, err := fs.Stat(w.fsys, target)
-		if err == nil && (info.IsDir() || manifest) && slices.Contains(strings.Split(target, "/"), ".git") {
+		if err == nil && (info.IsDir() || manifest) && inGit(target) {
 			w.fail(name, "link-into-git", errors.New("symbolic link leads into .git, whose files are not looked at"))
 			return
 		}
@@ -399,10 +396,22 @@ func (w *walk) link(name string) {
 	}
 }
 
+// inGit reports whether a path lies in Git's own directory.
+func inGit(name string) bool { return slices.Contains(strings.Split(name, "/"), ".git") }
+
 // Resolve returns the path without symbolic links that a path leads to, as
-// [Discover] follows them. The error is at the path, with the rule
+// [Discover] follows them. The error is an *[Error] at the path, with the rule
 // "dangling-link" or "escapes-tree".
-func Resolve(fsys fs.FS, name string) (string, *Error) {
+func Resolve(fsys fs.FS, name string) (string, error) {
+	target, err := resolve(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	return target, nil
+}
+
+// resolve follows symbolic links to a path without any.
+func resolve(fsys fs.FS, name string) (string, *Error) {
 	done, rest, hops := ".", strings.Split(name, "/"), 0
 	for len(rest) > 0 {
 		next := path.Join(done, rest[0])

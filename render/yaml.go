@@ -91,11 +91,7 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 		}
 	}
 	s.scratch = scratch{}
-	if s.block != nil {
-		s.block.text, s.block.texts = nil, nil
-		blockReaders.Put(s.block)
-		s.block = nil
-	}
+	s.freeBlock()
 	if empty > maxEmpty {
 		errs = append(errs, &Error{
 			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
@@ -168,12 +164,7 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 		}
 	}
 	if m := unknownAnchor.FindStringSubmatch(err.Error()); m != nil {
-		from := c.off
-		alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(m[1]) + `)(?:[\s\]},]|$)`)
-		if m := alias.FindSubmatchIndex(c.text); m != nil {
-			from += m[2]
-		}
-		return s.errorAtOffset(from, "yaml-syntax", errors.New("alias of an anchor that this document does not have"))
+		return s.anchorError(c, m[1])
 	}
 	line, problem := errorLine(err)
 	if p, ok := yamlproblem.Explain(text, c.line, line-1, problem); ok {
@@ -183,6 +174,17 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 	from, to := s.content(i)
 	indent := len(s.data[from:to]) - len(bytes.TrimLeft(s.data[from:to], " \t"))
 	return s.errorAt(i, indent+1, "yaml-syntax", problem)
+}
+
+// anchorError returns an error at the first alias of an undefined anchor, since
+// the library does not say where that is.
+func (s *source) anchorError(c *chunk, name string) *Error {
+	from := c.off
+	alias := regexp.MustCompile(`(?m)(?:^|[\s\[{,])(\*` + regexp.QuoteMeta(name) + `)(?:[\s\]},]|$)`)
+	if m := alias.FindSubmatchIndex(c.text); m != nil {
+		from += m[2]
+	}
+	return s.errorAtOffset(from, "yaml-syntax", errors.New("alias of an anchor that this document does not have"))
 }
 
 var (

@@ -337,7 +337,8 @@ func (r *blockReader) hasKey(from int) bool {
 // inMap is for that of a key.
 func (r *blockReader) value(off, indent int, inMap bool, depth int) *yaml.Node {
 	from := r.spaces(off)
-	if c := r.at(from); c != '\n' && (c != '#' || from == off) {
+	c := r.at(from)
+	if c != '\n' && (c != '#' || from == off) {
 		return r.inline(from, indent, depth)
 	}
 	empty := r.scalar(off, 0, nil)
@@ -689,6 +690,15 @@ func (s *source) parseBlock(text []byte) *yaml.Node {
 
 // blockReaders are those that no file uses, with the memory of their nodes.
 var blockReaders = sync.Pool{New: func() any { return new(blockReader) }}
+
+// freeBlock leaves the blockReader of the file, and all nodes, to another one.
+func (s *source) freeBlock() {
+	if s.block != nil {
+		s.block.text, s.block.texts = nil, nil
+		blockReaders.Put(s.block)
+		s.block = nil
+	}
+}
 
 // ParseNode returns the nodes of a YAML text as the YAML library has them, but for
 // comments. It returns nil if the text has to be read by the library.

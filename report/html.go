@@ -124,8 +124,7 @@ func (p *pageWriter) render(name string, data any) string {
 
 // body adds the sections, findings first.
 func (p *pageWriter) body() {
-	found := losses(p.Report)
-	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
+	p.losses()
 	p.findings("denied", "Denied", shareDenied, denied)
 	p.findings("in-error", "In error", shareBroken, broken)
 	p.findings("not-decided", "Not decided", shareUndecided, undecided)
@@ -290,6 +289,12 @@ func (p *pageWriter) rules() {
 		})
 	})
 	s.head = "rulesTable"
+}
+
+// losses adds the section of deletions that delete more than the object.
+func (p *pageWriter) losses() {
+	found := losses(p.Report)
+	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
 }
 
 func (p *pageWriter) change(c *Change) string {

@@ -226,13 +226,7 @@ func (s *sarifRun) worstFirst(all []*alertOutline) {
 // out.
 func (s *sarifRun) results(alerts []*alertOutline) ([]sarif.Result, int) {
 	results := []sarif.Result{}
-	used := make(map[string]bool)
-	for _, a := range alerts[:min(maxAlerts, len(alerts))] {
-		used[a.id] = true
-	}
-	if n := s.rules.trim(used); n > 0 {
-		s.notifyText("omitted", "warning", "left out of the list of rules: "+policy.Plural(n, "rule")+" that found nothing")
-	}
+	s.trimRules(alerts[:min(maxAlerts, len(alerts))])
 	size := newGzipSize()
 	for _, o := range alerts {
 		if o.class == broken || o.class == undecided {
@@ -253,6 +247,17 @@ func (s *sarifRun) results(alerts []*alertOutline) ([]sarif.Result, int) {
 			len(results), len(alerts), omitted))
 	}
 	return results, omitted
+}
+
+// trimRules removes rules that none of the alerts needs if there are more than GitHub accepts.
+func (s *sarifRun) trimRules(alerts []*alertOutline) {
+	used := make(map[string]bool)
+	for _, a := range alerts {
+		used[a.id] = true
+	}
+	if n := s.rules.trim(used); n > 0 {
+		s.notifyText("omitted", "warning", "left out of the list of rules: "+policy.Plural(n, "rule")+" that found nothing")
+	}
 }
 
 func (s *sarifRun) result(a *alert) sarif.Result {

@@ -87,11 +87,15 @@ func (m *model) want() tea.Cmd {
 	for _, key := range m.pane.needs(e) {
 		if _, have := m.fetched.kept[key]; !have {
 			m.fetched.busy = true
-			of, ctx, host := m.session.report, m.ctx, m.host
-			return func() tea.Msg { return fetchedMsg{of, key, get(ctx, host, key, e)} }
+			return m.fetch(key, e)
 		}
 	}
 	return nil
+}
+
+func (m *model) fetch(key fetchKey, e *entry) tea.Cmd {
+	of, ctx, host := m.session.report, m.ctx, m.host
+	return func() tea.Msg { return fetchedMsg{of, key, get(ctx, host, key, e)} }
 }
 
 func get(ctx context.Context, host Host, key fetchKey, e *entry) (f fetched) {
@@ -116,6 +120,15 @@ func (f *fetches) lines(file string) (lines []string, err error) {
 }
 
 var errNotYet = errors.New("…")
+
+func (m *model) fetchedOne(msg fetchedMsg) tea.Cmd {
+	m.fetched.busy = false
+	if msg.report == m.session.report {
+		m.fetched.keep(msg.key, msg.fetched)
+		m.built = builtPane{}
+	}
+	return m.want()
+}
 
 // A builtPane is a pane with the data it was built from.
 type builtPane struct {

@@ -74,16 +74,7 @@ func (g *graph) load(r *report.Report) {
 		n.parent.children = append(n.parent.children, n)
 	}
 	g.roots = append(g.roots, heads.inOrder()...)
-	for _, n := range g.units {
-		title := n.unit.Identity()
-		if c := n.unit.Cluster; c != "" {
-			title = strings.TrimPrefix(title, c+":")
-			if n.parent != nil && n.parent.unit != nil && n.parent.unit.Cluster != c {
-				title += " on " + c
-			}
-		}
-		n.title = report.Visible(title, 1024)
-	}
+	g.entitle()
 	g.build()
 	if was != nil {
 		g.to(was.key)
@@ -139,6 +130,20 @@ func (h *headings) inOrder() []*node {
 		all = append(all, h.unreached)
 	}
 	return all
+}
+
+// entitle gives units titles that are unique below the same node.
+func (g *graph) entitle() {
+	for _, n := range g.units {
+		title := n.unit.Identity()
+		if c := n.unit.Cluster; c != "" {
+			title = strings.TrimPrefix(title, c+":")
+			if n.parent != nil && n.parent.unit != nil && n.parent.unit.Cluster != c {
+				title += " on " + c
+			}
+		}
+		n.title = report.Visible(title, 1024)
+	}
 }
 
 // count counts the open results of each unit.
@@ -230,7 +235,8 @@ func (g *graph) move(by int) {
 
 // to moves to a node, and unfolds the nodes above it.
 func (g *graph) to(key string) (ok bool) {
-	if n := g.units[key]; n != nil {
+	n := g.units[key]
+	if n != nil {
 		for up := n.parent; up != nil; up = up.parent {
 			delete(g.folded, up.key)
 		}

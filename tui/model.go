@@ -190,6 +190,16 @@ func (m *model) evaluated(msg evaluatedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
+// progressed shows the progress, and the first results as they come.
+func (m *model) progressed(p progressMsg) tea.Cmd {
+	m.progress = p.Progress
+	if p.index.report == nil || m.whole {
+		return nil
+	}
+	m.load(p.index)
+	return m.arrange()
+}
+
 func (m *model) load(x index) {
 	m.session.load(x)
 	m.graph.load(x.report)

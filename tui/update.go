@@ -48,12 +48,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 func (m *model) received(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case progressMsg:
-		m.progress = msg.Progress
-		if msg.index.report == nil || m.whole {
-			return nil
-		}
-		m.load(msg.index)
-		return m.arrange()
+		return m.progressed(msg)
 	case evaluatedMsg:
 		return m.evaluated(msg)
 	case changedMsg:
@@ -65,12 +60,7 @@ func (m *model) received(msg tea.Msg) tea.Cmd {
 	case arranged:
 		m.arranged(msg)
 	case fetchedMsg:
-		m.fetched.busy = false
-		if msg.report == m.session.report {
-			m.fetched.keep(msg.key, msg.fetched)
-			m.built = builtPane{}
-		}
-		return m.want()
+		return m.fetchedOne(msg)
 	case proposedMsg:
 		m.review(msg)
 	case writtenMsg:

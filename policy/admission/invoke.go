@@ -172,12 +172,7 @@ func (m *mutation) apply(i invocation, e *cel.Expression) {
 	case errors.As(err, &undecided):
 		m.record(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Unknown, message: err.Error(), assumed: runs.assumed()})
 	case errors.As(err, &fatal):
-		v := runs.broken(e.Rule, e.Origin, err)
-		v.message = policy.ShortError(err).Error()
-		r := m.result(i.policy, v)
-		r.Action = policy.Deny
-		m.steps = append(m.steps, policy.Step{Result: r})
-		m.refused = true
+		m.refuse(i.policy, runs, e, err)
 	case err != nil:
 		m.record(i.policy, runs.broken(e.Rule, e.Origin, err))
 	default:
@@ -206,6 +201,17 @@ func (m *mutation) applied(b *bound, v verdict, changed map[string]any, secret b
 	v.message = "sets " + patch.OrList(v.fields)
 	m.req.Admitted, m.latest = changed, nil
 	m.steps = append(m.steps, policy.Step{Result: m.result(b, v), Admitted: changed, Secret: secret})
+}
+
+// refuse records an error with which the API server denies a request whatever
+// the failure policy is.
+func (m *mutation) refuse(b *bound, runs *run, e *cel.Expression, err error) {
+	v := runs.broken(e.Rule, e.Origin, err)
+	v.message = policy.ShortError(err).Error()
+	r := m.result(b, v)
+	r.Action = policy.Deny
+	m.steps = append(m.steps, policy.Step{Result: r})
+	m.refused = true
 }
 
 // record adds a verdict that leaves the object as it is, unless an equal one was

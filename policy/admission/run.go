@@ -237,11 +237,7 @@ func (r *run) messages(vs []verdict) {
 		before := r.meter.Remaining()
 		evaluated, err := r.message(e)
 		if err != nil {
-			for i, e := range r.policy.validations {
-				if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
-					vs[i] = r.broken(e.Rule, e.Origin, fmt.Errorf("failed messageExpression: %w", err))
-				}
-			}
+			r.messagesOverBudget(vs, err)
 			return
 		}
 		vs[i].spent += before - r.meter.Remaining()
@@ -269,6 +265,16 @@ func (r *run) message(e *cel.Expression) (string, error) {
 		return cel.ErrHidden.Error(), nil
 	}
 	return text, nil
+}
+
+// messagesOverBudget changes the verdicts if messages exceed the cost limit. As
+// in the API server, only validations with errors keep their verdict.
+func (r *run) messagesOverBudget(vs []verdict, err error) {
+	for i, e := range r.policy.validations {
+		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
+			vs[i] = r.broken(e.Rule, e.Origin, fmt.Errorf("failed messageExpression: %w", err))
+		}
+	}
 }
 
 // setMessage sets the message and reason of a failure.

@@ -333,6 +333,12 @@ func (c *celRun) errorText(err error) string {
 // In Kyverno x.orValue(y) returns x if x is not an optional. Elsewhere that is
 // an error when the expression is checked or evaluated.
 
+// lenient returns env with Kyverno's orValue, built from CEL's own functions:
+// type(x) == optional_type ? x.orValue(y) : x, with x evaluated once.
+func lenient(env *celgo.Env) (*celgo.Env, error) {
+	return env.Extend(celgo.Macros(celgo.ReceiverMacro("orValue", 1, expandOrValue)))
+}
+
 const orValueVar = "@optional"
 
 func expandOrValue(f celgo.MacroExprFactory, target celast.Expr, args []celast.Expr) (celast.Expr, *celgo.Error) {
@@ -350,7 +356,7 @@ func (c *celCompiler) compileOrValue(source string, want ...*celgo.Type) (*celgo
 	if !strings.Contains(source, "orValue") || err == nil && !loose(ast) {
 		return ast, err
 	}
-	if env, broken := c.env.Extend(celgo.Macros(celgo.ReceiverMacro("orValue", 1, expandOrValue))); broken == nil {
+	if env, broken := lenient(c.env); broken == nil {
 		if other, broken := cel.Compile(env, source, want...); broken == nil {
 			return other, nil
 		}

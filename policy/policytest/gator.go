@@ -114,19 +114,7 @@ func (g *gatorSuite) run(item node) {
 	if !g.concerned(f["template"], f["constraint"]) {
 		return
 	}
-	t.setup.Template = t.first(item, f["template"], "templates.gatekeeper.sh", "ConstraintTemplate")
-	t.setup.Constraint = t.first(item, f["constraint"], "constraints.gatekeeper.sh", "")
-	if f["expansion"].value != nil {
-		t.setup.Expansions = t.all(f["expansion"])
-		for _, o := range t.setup.Expansions {
-			if err := isKind(o, "expansion.gatekeeper.sh", "ExpansionTemplate"); err != nil {
-				t.refuse(f["expansion"].errorf("%s: %w", f["expansion"].text(), err))
-			}
-		}
-	}
-	if c := t.setup.Constraint; c != nil {
-		t.policy, t.rule = c.GetName(), c.GetKind()
-	}
+	t.load(item, f)
 	cases := f["cases"].items()
 	switch {
 	case f["invalid"].flag():
@@ -151,6 +139,23 @@ func (g *gatorSuite) run(item node) {
 // concerned reports whether tests of a file of policies are wanted.
 func (g *gatorSuite) concerned(files ...node) bool {
 	return g.opts.about == (policyPlace{}) || slices.ContainsFunc(files, func(n node) bool { return path.Join(path.Dir(g.name), n.text()) == g.opts.about.file })
+}
+
+// load reads the files of a test.
+func (g *gatorTest) load(item node, f map[string]node) {
+	g.setup.Template = g.first(item, f["template"], "templates.gatekeeper.sh", "ConstraintTemplate")
+	g.setup.Constraint = g.first(item, f["constraint"], "constraints.gatekeeper.sh", "")
+	if f["expansion"].value != nil {
+		g.setup.Expansions = g.all(f["expansion"])
+		for _, o := range g.setup.Expansions {
+			if err := isKind(o, "expansion.gatekeeper.sh", "ExpansionTemplate"); err != nil {
+				g.refuse(f["expansion"].errorf("%s: %w", f["expansion"].text(), err))
+			}
+		}
+	}
+	if c := g.setup.Constraint; c != nil {
+		g.policy, g.rule = c.GetName(), c.GetKind()
+	}
 }
 
 // refuse records why no case can be run.
@@ -293,7 +298,8 @@ func (g *gatorEngine) among(files []string, inventory []*render.Object) GatorPol
 	if len(files) == 0 {
 		return g.GatorPolicy
 	}
-	if key := strings.Join(files, "\x00"); key != g.key || g.beside == nil {
+	key := strings.Join(files, "\x00")
+	if key != g.key || g.beside == nil {
 		g.key, g.beside = key, g.Among(lastOfEach(inventory))
 	}
 	return g.beside

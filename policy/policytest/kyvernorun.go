@@ -88,10 +88,16 @@ func (v *verdicts) run(s stage) {
 		v.ones = append(v.ones, one)
 	}
 	if s.phase == Mutating && s.has("MutatingPolicy") {
-		for _, one := range v.ones {
-			if strings.HasSuffix(one.policy.kind, "MutatingPolicy") {
-				one.patched = v.object.Object
-			}
+		v.shareObject()
+	}
+}
+
+// shareObject sets the object after the last MutatingPolicy as the result of
+// all MutatingPolicies, because Kyverno compares that one.
+func (v *verdicts) shareObject() {
+	for _, one := range v.ones {
+		if strings.HasSuffix(one.policy.kind, "MutatingPolicy") {
+			one.patched = v.object.Object
 		}
 	}
 }

@@ -142,6 +142,14 @@ func (s *sources) lost(user *source, u use) *source {
 	return nil
 }
 
+// reaches reports whether u may refer to a definition of a package: data.lib.x
+// refers to lib, and data.policies[name] to every package below policies.
+func (u use) reaches(pkg string) bool {
+	path := strings.Split(pkg, ".")
+	n := min(len(path), len(u.path))
+	return slices.Equal(path[:n], u.path[:n])
+}
+
 func (s *source) defines(name string) bool {
 	return s.module != nil && slices.ContainsFunc(s.module.Rules, func(r *ast.Rule) bool { return ruleName(r) == name })
 }

@@ -296,11 +296,7 @@ func (s *sources) isUsed(pkg string) bool {
 		return true // it has an error already, and may define anything
 	}
 	return slices.ContainsFunc(s.all, func(src *source) bool {
-		return src.pkg != pkg && !src.test && slices.ContainsFunc(src.uses, func(u use) bool {
-			path := strings.Split(pkg, ".")
-			n := min(len(path), len(u.path))
-			return slices.Equal(path[:n], u.path[:n])
-		})
+		return src.pkg != pkg && !src.test && slices.ContainsFunc(src.uses, func(u use) bool { return u.reaches(pkg) })
 	})
 }
 

@@ -66,7 +66,7 @@ func (k *Kinds) AdmitTyped(o *render.Object, namespace string) (held map[string]
 // unknown returns the error for a kind that no API server can serve, whatever
 // is installed in it.
 func (k *Kinds) unknown(gvk schema.GroupVersionKind) error {
-	if k.groups[fold(gvk.Group)] {
+	if k.builtinGroup(gvk.Group) {
 		field := "/apiVersion"
 		if s := k.suggest(gvk); s != "" && !strings.Contains(s, " ") {
 			field = "/kind"

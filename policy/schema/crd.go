@@ -213,12 +213,17 @@ func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind,
 		}
 	}
 	if r < omitsNullTimestamps {
-		if m, ok := held["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
-			m["creationTimestamp"] = nil
-		}
+		nullTimestamp(held)
 	}
 	place(held, c.namespaced, namespace)
 	return held, nil
+}
+
+// nullTimestamp sets the null creationTimestamp that older servers write.
+func nullTimestamp(held map[string]any) {
+	if m, ok := held["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
+		m["creationTimestamp"] = nil
+	}
 }
 
 func (c *custom) convert(admitted map[string]any, from, to schema.GroupVersionKind) (map[string]any, error) {

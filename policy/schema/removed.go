@@ -142,3 +142,9 @@ func (k *Kinds) similar(gvk schema.GroupVersionKind) string {
 }
 
 func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+
+// builtinGroup reports whether a group is built in, ignoring letter case and
+// white space: V1 and Apps/v1 are mistakes, not other groups.
+func (k *Kinds) builtinGroup(group string) bool {
+	return k.groups[fold(group)]
+}

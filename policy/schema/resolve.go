@@ -46,13 +46,19 @@ func (k *Kinds) customSchema(compile func() (*customSchema, error)) (*spec.Schem
 		return s, true
 	}
 	meta, ok := k.resolved.component(k, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-	if !ok || len(structural.ValidateStructural(nil, c.Structural)) > 0 {
+	if !ok || !exposable(c.Structural) {
 		return nil, false
 	}
 	s = c.ToKubeOpenAPI()
 	nameEmbedded(s, meta) // before nameObject, which adds shared schemas
 	nameObject(s, meta)
 	return s, true
+}
+
+// exposable reports whether the schema can be published. That of a hostile
+// definition may not be.
+func exposable(s *structural.Structural) bool {
+	return len(structural.ValidateStructural(nil, s)) == 0
 }
 
 func nameObject(s, meta *spec.Schema) {

@@ -121,7 +121,8 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	data = utf8(data)
 	objects, err := render.Parse(name, data)
 	if strings.HasSuffix(name, ".json") {
-		if docs, _ := render.Documents(name, data, render.YAML11); len(docs) > 1 {
+		docs, _ := render.Documents(name, data, render.YAML11)
+		if len(docs) > 1 {
 			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD allows only one")}
 		}
 		var object struct{ Kind string }
@@ -138,7 +139,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 			err = &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("file has a kind and no apiVersion, at which Argo CD fails")}
 		}
 	}
-	return objects, tolerated(err, bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")))
+	return objects, tolerated(err, isJSON(data))
 }
 
 // isNullList reports whether Argo CD treats an object as an empty list.
@@ -173,6 +174,9 @@ type item struct {
 
 // At implements render.Provenance.
 func (i item) At(pointer string) []render.Origin { return i.of.At(i.pointer + pointer) }
+
+// isJSON reports whether Argo CD reads a file as a stream of JSON values.
+func isJSON(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
 
 // tolerated turns errors that Argo CD ignores into warnings, and drops those
 // about Lists without items. What follows the end of a document in YAML is lost.

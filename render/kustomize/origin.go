@@ -49,19 +49,7 @@ type provenance struct {
 
 func newOrigins(w *walk, root *node) *origins {
 	o := &origins{w: w, root: root}
-	o.byFile = map[string][]*source{}
-	o.inline = map[*patch][]*source{}
-	o.inlineAt = map[string][]*source{}
-	o.hides = o.w.simple() && !o.w.patchesDefinitions()
-	o.charts = map[string][]byte{}
-	for _, dir := range sorted(o.w.nodes) {
-		if n := o.w.nodes[dir]; n != nil {
-			o.collect(n)
-		}
-	}
-	for _, c := range o.w.inflated {
-		o.collectChart(c)
-	}
+	o.collectAll()
 	return o
 }
 
@@ -96,10 +84,7 @@ func (p *provenance) At(pointer string) []render.Origin {
 	if s, at := p.base(); s != nil && s.chart != nil {
 		return s.chart.At("")
 	} else if s != nil {
-		if sub := s.doc.Positions.Sub(at); sub != nil {
-			return sub.At("")
-		}
-		return s.origins("")
+		return s.whole(at)
 	}
 	if found := p.field([]string{"kind"}); len(found) > 0 {
 		return found

@@ -7,6 +7,23 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
+// collectAll collects the documents of the unit.
+func (o *origins) collectAll() {
+	o.byFile = map[string][]*source{}
+	o.inline = map[*patch][]*source{}
+	o.inlineAt = map[string][]*source{}
+	o.hides = o.w.simple() && !o.w.patchesDefinitions()
+	o.charts = map[string][]byte{}
+	for _, dir := range sorted(o.w.nodes) {
+		if n := o.w.nodes[dir]; n != nil {
+			o.collect(n)
+		}
+	}
+	for _, c := range o.w.inflated {
+		o.collectChart(c)
+	}
+}
+
 func (o *origins) collect(n *node) {
 	for _, it := range n.items {
 		for _, doc := range it.docs {
@@ -78,6 +95,14 @@ func (s *source) placed(found []render.Origin) []render.Origin {
 		}
 	}
 	return found
+}
+
+// whole returns the origins of the object at a pointer of the document.
+func (s *source) whole(at string) []render.Origin {
+	if sub := s.doc.Positions.Sub(at); sub != nil {
+		return sub.At("")
+	}
+	return s.origins("")
 }
 
 // pointer returns the pointer of the field that begins at a line and column of

@@ -63,13 +63,7 @@ func piecesOf(name string, data []byte, sources []*source) (all []piece) {
 		p.end = p.line + p.lines
 		if !bytes.HasPrefix(p.text, []byte("%")) && !bytes.HasPrefix(p.text, []byte("\xef\xbb\xbf")) {
 			if p.source = p.sourceIn(sources); p.source != nil {
-				s := p.source
-				if n := len(s.hidden); n > 0 && s.chart == nil && s.hidden[n-1].to <= p.end {
-					p.hidden = s.hidden
-				}
-				for _, h := range p.hidden {
-					p.lines -= h.to - h.line - 1
-				}
+				p.hide()
 			}
 		}
 		all = append(all, p, piece{file: name, text: text[at[0]:at[1]]})
@@ -87,6 +81,17 @@ func (p *piece) sourceIn(sources []*source) *source {
 		}
 	}
 	return nil
+}
+
+// hide leaves out the schemas that the build need not read.
+func (p *piece) hide() {
+	s := p.source
+	if n := len(s.hidden); n > 0 && s.chart == nil && s.hidden[n-1].to <= p.end {
+		p.hidden = s.hidden
+	}
+	for _, h := range p.hidden {
+		p.lines -= h.to - h.line - 1
+	}
 }
 
 // tag records the line ranges of a piece. After a hidden schema a new range

@@ -94,6 +94,26 @@ func (p *printer) explanation(e *policy.Explanation, shared bool) {
 	if !shared {
 		p.line(0, "%s %s", p.paint("1", visible(e.Engine)+" "+visible(e.Policy)), placeIn(e.Origin))
 	}
+	p.rules(e)
+	if !shared {
+		p.subject(e)
+	}
+	p.match(e)
+	p.bindings(e)
+	for i := range e.Trials {
+		p.trial(&e.Trials[i], len(e.Rules) == 1)
+	}
+	p.verdict(e)
+}
+
+func placeIn(s render.Span) string {
+	if s.File == "" {
+		return ""
+	}
+	return "(" + s.String() + ")"
+}
+
+func (p *printer) rules(e *policy.Explanation) {
 	for _, r := range e.Rules {
 		p.heading("rule %s %s", r.Name, placeIn(r.Origin))
 		if r.Title != "" && r.Title != strings.TrimSpace(r.Expression) {
@@ -111,22 +131,6 @@ func (p *printer) explanation(e *policy.Explanation, shared bool) {
 			p.line(1, "see %s", r.URL)
 		}
 	}
-	if !shared {
-		p.subject(e)
-	}
-	p.match(e)
-	p.bindings(e)
-	for i := range e.Trials {
-		p.trial(&e.Trials[i], len(e.Rules) == 1)
-	}
-	p.verdict(e)
-}
-
-func placeIn(s render.Span) string {
-	if s.File == "" {
-		return ""
-	}
-	return "(" + s.String() + ")"
 }
 
 func (p *printer) subject(e *policy.Explanation) {
@@ -459,23 +463,25 @@ func (p *printer) verdict(e *policy.Explanation) {
 			p.line(1, "failurePolicy: %s", e.FailurePolicy)
 		}
 		if r.Outcome == policy.Fail {
-			for _, b := range e.Bindings {
-				if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
-					p.line(1, "by %s%s: %s", p.word("binding ", ""), b.Name, strings.Join(b.Actions, ", "))
-				}
-			}
+			p.consequences(e)
 		}
 		if len(e.Trials) == 0 && r.Outcome != policy.Pass {
-			for _, f := range r.Fields {
-				p.line(2, "%s", cmp.Or(f, "(as a whole)"))
-			}
-			p.origins(4, r.Origins)
+			p.fields(r)
 		}
 		for _, a := range r.Assumed {
 			p.line(1, "assumed: %s", a)
 		}
 		if r.Hint != "" {
 			p.line(1, "help: %s", r.Hint)
+		}
+	}
+}
+
+// consequences writes the action of each binding.
+func (p *printer) consequences(e *policy.Explanation) {
+	for _, b := range e.Bindings {
+		if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
+			p.line(1, "by %s%s: %s", p.word("binding ", ""), b.Name, strings.Join(b.Actions, ", "))
 		}
 	}
 }
@@ -490,4 +496,11 @@ func follows(r *policy.Result) string {
 		text += ", " + strings.ReplaceAll(string(r.Baseline), "already-failing", "already failing at the base")
 	}
 	return text
+}
+
+func (p *printer) fields(r *policy.Result) {
+	for _, f := range r.Fields {
+		p.line(2, "%s", cmp.Or(f, "(as a whole)"))
+	}
+	p.origins(4, r.Origins)
 }

@@ -136,12 +136,7 @@ func (s *shownRun) usesOf(ctx context.Context, file string) (*fileUses, error) {
 					all.cut = true
 					break
 				}
-				for _, at := range o.At(pointer) {
-					if at.Line > 0 && at.Role != render.Reference && s.tree.Display(at.File) == all.file {
-						at.File = all.file
-						all.list = append(all.list, use{o, pointer, at.Span})
-					}
-				}
+				all.add(s, o, pointer)
 			}
 		}
 		if len(all.list) == before {
@@ -157,6 +152,17 @@ func isLeaf(v any) bool {
 	m, _ := v.(map[string]any)
 	list, _ := v.([]any)
 	return len(m)+len(list) == 0
+}
+
+// add adds the places of a field in the file. A place that only refers to others, such as an entry of
+// resources, determines no value.
+func (f *fileUses) add(s *shownRun, o *render.Object, pointer string) {
+	for _, at := range o.At(pointer) {
+		if at.Line > 0 && at.Role != render.Reference && s.tree.Display(at.File) == f.file {
+			at.File = f.file
+			f.list = append(f.list, use{o, pointer, at.Span})
+		}
+	}
 }
 
 // at returns the fields that a position determines: by the value there or, if there is none, by any value

@@ -70,9 +70,7 @@ func (p *Program) Eval(ctx context.Context, input cel.Activation) (v ref.Val, co
 		cost = int64(min(*details.ActualCost(), math.MaxInt64))
 	}
 	if err == nil { // else it may have been stopped
-		if p.observed != nil {
-			p.observed.Eval(input)
-		}
+		p.observe(input)
 	}
 	return v, cost, err
 }
@@ -82,6 +80,14 @@ func (p *Program) Eval(ctx context.Context, input cel.Activation) (v ref.Val, co
 // one would take as long again.
 func WasStopped(err error) bool {
 	return errors.As(err, new(interpreter.EvalCancelledError))
+}
+
+// observe evaluates the program once more if branches are counted. Variables that
+// were read keep their values.
+func (p *Program) observe(input cel.Activation) {
+	if p.observed != nil {
+		p.observed.Eval(input)
+	}
 }
 
 // A runner is the environment in which programs of every version run: the functions

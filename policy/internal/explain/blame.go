@@ -116,7 +116,7 @@ func (c *collector) dispatch(n *node, want bool, k rank) bool {
 	case opNot:
 		return c.blame(n.kids()[0], !want, k)
 	case opCond:
-		return c.blame(n.kids()[1], want, k) || c.opposite(n.kids()[0], k)
+		return c.conditional(n, want, k)
 	case opVariable, opBind:
 		return c.blame(n.via(), want, k)
 	case opOr2:
@@ -128,12 +128,7 @@ func (c *collector) dispatch(n *node, want bool, k rank) bool {
 	case opExists:
 		return c.some(n, want, k)
 	case opExistsOne:
-		for i := range n.turns() {
-			if n.turns()[i].test.val == types.True {
-				return c.each(n, false, k)
-			}
-		}
-		return want && c.noneFound(n, true, k)
+		return c.exactlyOne(n, want, k)
 	case opCall:
 		return c.test(n, want, k)
 	}
@@ -182,7 +177,8 @@ func (c *collector) operands(n *node, k rank) bool {
 // whether it found any.
 func (c *collector) trace(n *node, k rank) bool {
 	q := uint16(1) << (6 + k)
-	if first, found := c.firstAsked(n, q); !first {
+	first, found := c.firstAsked(n, q)
+	if !first {
 		return found
 	}
 	if c.origin(n, k) {

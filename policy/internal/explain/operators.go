@@ -184,6 +184,12 @@ func progress(n *node) int {
 	return sum
 }
 
+// conditional blames the branch taken, or the condition if the branch is a
+// constant.
+func (c *collector) conditional(n *node, want bool, k rank) bool {
+	return c.blame(n.kids()[1], want, k) || c.opposite(n.kids()[0], k)
+}
+
 // alternative blames `a.orValue(b)` used as a boolean.
 func (c *collector) alternative(n *node, want bool, k rank) bool {
 	if len(n.kids()) == 2 {

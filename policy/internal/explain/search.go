@@ -41,6 +41,15 @@ func (c *collector) some(n *node, want bool, k rank) bool {
 	return c.each(n, false, k)
 }
 
+func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
+	for i := range n.turns() {
+		if n.turns()[i].test.val == types.True {
+			return c.each(n, false, k)
+		}
+	}
+	return want && c.noneFound(n, true, k)
+}
+
 // noneFound blames a search, such as exists(), that found no element whose test is
 // want. If some candidates came closest, it blames the fields missing in them.
 // Otherwise it blames the value that was searched for if that comes from the
@@ -239,7 +248,8 @@ func (c *collector) outsideLoop(x *code, level int, f *frame) {
 
 // size blames a list for its size.
 func (c *collector) size(list *node, what amount, k rank) bool {
-	if n := maker(list); n.at() == nil && n.x != nil {
+	n := maker(list)
+	if n.at() == nil && n.x != nil {
 		switch {
 		case n.x.op == opFilter || n.x.op == opMap && n.x.args[argTest] != nil:
 			return c.filtered(n, what, k)

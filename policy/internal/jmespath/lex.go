@@ -86,18 +86,7 @@ func (l *lexer) next() error {
 	case c == '"' || c == '\'' || c == '`':
 		return l.delimited(c)
 	}
-	rest := l.text[l.at:]
-	for _, s := range symbols {
-		if strings.HasPrefix(rest, s.text) {
-			l.tokens = append(l.tokens, token{s.kind, s.text, l.at})
-			l.at += len(s.text)
-			return nil
-		}
-	}
-	for _, r := range rest {
-		return l.fail(l.at, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
-	}
-	return nil
+	return l.symbol()
 }
 
 func startsName(c byte) bool {
@@ -179,4 +168,19 @@ var symbols = []struct {
 	{"}", closeBrace},
 	{"(", openParen},
 	{")", closeParen},
+}
+
+func (l *lexer) symbol() error {
+	rest := l.text[l.at:]
+	for _, s := range symbols {
+		if strings.HasPrefix(rest, s.text) {
+			l.tokens = append(l.tokens, token{s.kind, s.text, l.at})
+			l.at += len(s.text)
+			return nil
+		}
+	}
+	for _, r := range rest {
+		return l.fail(l.at, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
+	}
+	return nil
 }

@@ -234,11 +234,7 @@ func quantityValue(value any) (resource.Quantity, bool) {
 	if !ok {
 		return resource.Quantity{}, false
 	}
-	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		return *resource.NewQuantity(int64(f), resource.DecimalSI), true
-	}
-	q, err := resource.ParseQuantity(strconv.FormatFloat(f, 'f', 6, 64))
-	return q, err == nil
+	return quantityOf(f)
 }
 
 func (o operator) holds(order int) bool {
@@ -341,4 +337,14 @@ func Duration(s string) (time.Duration, bool) {
 
 func startsNumber(c byte) bool {
 	return '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'
+}
+
+// quantityOf converts a number to a quantity. Kyverno first formats it with six
+// decimals.
+func quantityOf(f float64) (resource.Quantity, bool) {
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return *resource.NewQuantity(int64(f), resource.DecimalSI), true
+	}
+	q, err := resource.ParseQuantity(strconv.FormatFloat(f, 'f', 6, 64))
+	return q, err == nil
 }

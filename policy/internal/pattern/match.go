@@ -198,15 +198,20 @@ func (m *matcher) matchAnchored(v any, found bool, e *entry) *failure {
 		return m.fail(failure{text: notAllowed, negation: true})
 	}
 	if e.star {
-		if v != nil {
-			return nil
-		}
-		f := m.fail(failure{text: notFound})
-		f.key = m.segment(m.len - 1).key
-		f.path = m.path(m.len - 1)
-		return f
+		return m.matchStar(v)
 	}
 	return m.match(v, e.value)
+}
+
+// matchStar requires a field that is not null. The fault is at the parent.
+func (m *matcher) matchStar(value any) *failure {
+	if value != nil {
+		return nil
+	}
+	f := m.fail(failure{text: notFound})
+	f.key = m.segment(m.len - 1).key
+	f.path = m.path(m.len - 1)
+	return f
 }
 
 // mismatched turns a failure inside a condition into a skip.

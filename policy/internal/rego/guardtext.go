@@ -289,7 +289,7 @@ func templateCost(n parse.Node, values int) int {
 	case *parse.WithNode:
 		return branchCost(&n.BranchNode, values)
 	case *parse.RangeNode:
-		if hasArgument(n.Pipe, func(a parse.Node) bool { _, ok := a.(*parse.NumberNode); return ok }) {
+		if hasNumber(n.Pipe) {
 			return tooMuch
 		}
 		return product(branchCost(&n.BranchNode, values), values+1)
@@ -326,6 +326,11 @@ func makesText(p *parse.PipeNode) bool {
 		f, ok := a.(*parse.IdentifierNode)
 		return ok && slices.Contains([]string{"print", "printf", "println", "html", "js", "urlquery"}, f.Ident)
 	})
+}
+
+// hasNumber reports whether a pipe names a number, to which a range would count.
+func hasNumber(p *parse.PipeNode) bool {
+	return hasArgument(p, func(a parse.Node) bool { _, ok := a.(*parse.NumberNode); return ok })
 }
 
 // hasArgument reports whether is holds for a part of a pipe, or of a pipe in it.

@@ -314,12 +314,7 @@ func (m *machine) step(s *scope, st *step, next resume) *stop {
 	case st.function != nil:
 		return m.call(s, st, next)
 	case st.builtin != nil:
-		a := m.apply(s, st, next)
-		h := a.call()
-		clear(a.operands)
-		*a = application{machine: m, operands: a.operands[:0], result: a.result}
-		m.idle = append(m.idle, a)
-		return h
+		return m.builtin(s, st, next)
 	case len(st.operands) == 1:
 		return m.each(s, &st.operands[0], nil, sink{next: next})
 	}
@@ -453,7 +448,8 @@ func (m *machine) match(s *scope, o *operand, t *ast.Term) bool {
 				m.lost = true
 				return false
 			}
-			if below := v.Get(k); below == nil || !m.match(s, &o.parts[i+1], below) {
+			below := v.Get(k)
+			if below == nil || !m.match(s, &o.parts[i+1], below) {
 				return false
 			}
 		}
@@ -547,6 +543,16 @@ func (m *machine) apply(s *scope, st *step, next resume) *application {
 	}
 	a.scope, a.step, a.next = s, st, next
 	return a
+}
+
+// builtin calls one of OPA's functions.
+func (m *machine) builtin(s *scope, st *step, next resume) *stop {
+	a := m.apply(s, st, next)
+	h := a.call()
+	clear(a.operands)
+	*a = application{machine: m, operands: a.operands[:0], result: a.result}
+	m.idle = append(m.idle, a)
+	return h
 }
 
 func (a *application) call() *stop {

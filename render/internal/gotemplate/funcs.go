@@ -307,6 +307,15 @@ func regexReplaceAllLiteral(expr, s, with string) (string, error) {
 	return re.ReplaceAllLiteralString(s, with), nil
 }
 
+// operator changes the functions of a template to those of flux-operator: it takes slim-sprig,
+// which lacks some of sprig's functions, and has a toYaml and a slugify of its own.
+func (t *Template) operator(fns template.FuncMap) {
+	maps.DeleteFunc(fns, func(name string, _ any) bool { return slices.Contains(notSlim, name) })
+	for name, f := range map[string]any{"toYaml": wholeYAML, "mustToYaml": wholeYAML, "slugify": slug} {
+		fns[name] = t.guard(f)
+	}
+}
+
 // notSlim lists the functions that Argo CD's templates have and flux-operator's do not.
 var notSlim = strings.Fields(`
 	abbrev abbrevboth add1f addf bcrypt buildCustomCert camelcase decryptAES deepCopy derivePassword divf

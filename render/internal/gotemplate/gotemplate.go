@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,18 +50,13 @@ type Template struct {
 
 // Parse parses a template.
 func Parse(ctx context.Context, text string, o Options) (*Template, error) {
-	if slices.ContainsFunc(o.Options, func(o string) bool {
-		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
-	}) {
+	if !valid(o.Options) {
 		return nil, fmt.Errorf("goTemplateOptions has an option that Go's templates don't know: %s", strings.Join(o.Options, ", "))
 	}
 	t := &Template{ctx: ctx, text: text}
 	fns := t.functions()
 	if o.Operator {
-		maps.DeleteFunc(fns, func(name string, _ any) bool { return slices.Contains(notSlim, name) })
-		for name, f := range map[string]any{"toYaml": wholeYAML, "mustToYaml": wholeYAML, "slugify": slug} {
-			fns[name] = t.guard(f)
-		}
+		t.operator(fns)
 	}
 	if o.Data != "" {
 		t.byName = true
@@ -114,6 +108,13 @@ func (t *Template) tpl(text string, params any) (string, error) {
 		return "", Brief(err)
 	}
 	return strings.ReplaceAll(out.String(), "<no value>", ""), nil
+}
+
+// valid reports whether options are known to text/template, which panics at others.
+func valid(options []string) bool {
+	return !slices.ContainsFunc(options, func(o string) bool {
+		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
+	})
 }
 
 // read records the parameters that a template uses, and inserts calls that count each loop

@@ -23,19 +23,7 @@ func findConflicts(all []*Mutator) []error {
 			root.add(m)
 		}
 	}
-	f.found = map[*Mutator][]*Mutator{}
-	type place struct {
-		node  *schemaNode
-		depth int
-	}
-	for open := []place{{root, 0}}; len(open) > 0; open = open[1:] {
-		p := open[0]
-		for _, key := range slices.Sorted(maps.Keys(p.node.fields)) {
-			field := p.node.fields[key]
-			f.field(field, p.depth)
-			open = append(open, place{field.next, p.depth + 1})
-		}
-	}
+	f.visit(root)
 	var errs []error
 	if f.work == 0 {
 		errs = append(errs, policy.ErrorAt(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to find conflicts among them")))
@@ -122,6 +110,22 @@ const maxConflictWork = 4 << 20
 type conflictFinder struct {
 	found map[*Mutator][]*Mutator
 	work  int
+}
+
+func (c *conflictFinder) visit(root *schemaNode) {
+	c.found = map[*Mutator][]*Mutator{}
+	type place struct {
+		node  *schemaNode
+		depth int
+	}
+	for open := []place{{root, 0}}; len(open) > 0; open = open[1:] {
+		p := open[0]
+		for _, key := range slices.Sorted(maps.Keys(p.node.fields)) {
+			field := p.node.fields[key]
+			c.field(field, p.depth)
+			open = append(open, place{field.next, p.depth + 1})
+		}
+	}
 }
 
 // field compares the mutators that have the field in their locations, if they can

@@ -15,19 +15,7 @@ func check(p *Policy, opts Options, f *faults) {
 	spec := field{p.Object.Object, ""}.at("spec")
 	c := checker{Policy: p, faults: f, offline: opts.CLI}
 	c.names()
-	config := spec.at("webhookConfiguration")
-	old, now := spec.at("webhookTimeoutSeconds"), config.at("timeoutSeconds")
-	for _, x := range []field{old, now} {
-		if n, ok := wholeNumber(x.value); ok && (n < 1 || n > 30) {
-			c.add(x.pointer, "a timeout is from 1 to 30 seconds")
-		}
-	}
-	if old.isSet() && now.isSet() {
-		c.add(old.pointer, "webhookTimeoutSeconds is also given as webhookConfiguration.timeoutSeconds: leave this one out")
-	}
-	if spec.at("failurePolicy").isSet() && config.at("failurePolicy").isSet() {
-		c.add("/spec/failurePolicy", "failurePolicy is also set in webhookConfiguration: remove this one")
-	}
+	c.webhook(spec)
 	c.processing(spec)
 	c.onUpdate(spec)
 	if !p.Cluster && len(p.Overrides) > 0 {
@@ -63,6 +51,24 @@ func (c checker) names() {
 			c.add(r.Pointer+"/name", "another rule is named %q", r.Name)
 		}
 		seen[r.Name] = true
+	}
+}
+
+// webhook refuses a setting given both at its current and its former place, and
+// timeouts that the API server does not allow.
+func (c checker) webhook(spec field) {
+	config := spec.at("webhookConfiguration")
+	old, now := spec.at("webhookTimeoutSeconds"), config.at("timeoutSeconds")
+	for _, x := range []field{old, now} {
+		if n, ok := wholeNumber(x.value); ok && (n < 1 || n > 30) {
+			c.add(x.pointer, "a timeout is from 1 to 30 seconds")
+		}
+	}
+	if old.isSet() && now.isSet() {
+		c.add(old.pointer, "webhookTimeoutSeconds is also given as webhookConfiguration.timeoutSeconds: leave this one out")
+	}
+	if spec.at("failurePolicy").isSet() && config.at("failurePolicy").isSet() {
+		c.add("/spec/failurePolicy", "failurePolicy is also set in webhookConfiguration: remove this one")
 	}
 }
 
@@ -156,6 +162,10 @@ func (c checker) isNamespaced() bool { return !c.Cluster }
 // one. Only the cluster knows other kinds.
 func isClusterKind(apiVersion, kind string) bool {
 	return builtIn(apiVersion) && slices.Contains(clusterKinds, kind)
+}
+
+func isNamespacedKind(apiVersion, kind string) bool {
+	return builtIn(apiVersion) && slices.Contains(namespacedKinds, kind)
 }
 
 // builtIn reports whether a group belongs to Kubernetes itself.

@@ -170,7 +170,7 @@ func (c checker) source(x field) {
 // namespaced.
 func (c checker) generatedNamespace(x field) {
 	kind, apiVersion := x.text("kind"), x.text("apiVersion")
-	known := builtIn(apiVersion) && slices.Contains(namespacedKinds, kind) || c.offline && kind != ""
+	known := isNamespacedKind(apiVersion, kind) || c.offline && kind != ""
 	if none := x.text("namespace") == ""; none && known {
 		c.add(x.pointer, "%s is namespaced: name the namespace", kind)
 	} else if !none && !c.offline && isClusterKind(apiVersion, kind) {

@@ -228,9 +228,7 @@ func (e *editor) celExpression(pointer string) {
 		return
 	}
 	x, changes := celChanges(source)
-	if len(changes) > 0 && !slices.ContainsFunc(x.tokens, func(t token) bool {
-		return t.depth == 0 && t.kind == operatorToken && slices.Contains(segmentEnds, t.text)
-	}) {
+	if len(changes) > 0 && x.whole() {
 		if negated, words := x.negated(segment{first: 0, last: len(x.tokens) - 1}); negated != "" && e.boolean(pointer) {
 			changes = append(changes, change{Negation, x.tokens[0].from, x.tokens[len(x.tokens)-1].to, negated, words, 0})
 		}
@@ -246,6 +244,13 @@ func (e *editor) celExpression(pointer string) {
 
 // maxSource bounds the expressions that are changed.
 const maxSource = 64 << 10
+
+// whole reports whether the expression has no logical operator outside of brackets.
+func (e *expression) whole() bool {
+	return !slices.ContainsFunc(e.tokens, func(t token) bool {
+		return t.depth == 0 && t.kind == operatorToken && slices.Contains(segmentEnds, t.text)
+	})
+}
 
 // boolean reports whether the expression at a pointer must be a boolean; a variable
 // or a message may have any type.
@@ -336,6 +341,16 @@ func (e *editor) same(a, b string) bool {
 
 // maxFolded bounds the expressions that are compared by folding.
 const maxFolded = 4 << 10
+
+// celPolicy makes the mutants of a policy whose rules are expressions.
+func (e *editor) celPolicy(match bool) {
+	e.expressions("/spec")
+	if match {
+		for _, key := range []string{"matchConstraints", "targetMatchConstraints"} {
+			e.constraints("/spec/" + key)
+		}
+	}
+}
 
 // expressions makes the mutants of the lists of expressions in a spec.
 func (e *editor) expressions(base string) {

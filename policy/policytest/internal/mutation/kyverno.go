@@ -35,6 +35,16 @@ func (e *editor) clusterPolicy() {
 	}
 }
 
+// cleanupPolicy makes the mutants of a ClusterCleanupPolicy.
+func (e *editor) cleanupPolicy() {
+	e.match("/spec/match")
+	if e.at("/spec/exclude") != nil {
+		e.match("/spec/exclude")
+		e.drop(Match, "/spec/exclude", "exclude left out")
+	}
+	e.conditions("/spec/conditions")
+}
+
 // match makes the mutants of a match or exclude.
 func (e *editor) match(at string) {
 	for _, key := range []string{"any", "all"} {
@@ -359,7 +369,8 @@ func (e *editor) jmespath(at string, v any) {
 			} else {
 				return
 			}
-			if tokens, ok := jmespathLanguage.tokens(v[start:end]); ok {
+			tokens, ok := jmespathLanguage.tokens(v[start:end])
+			if ok {
 				x := &expression{source: v[start:end], tokens: tokens}
 				for _, c := range slices.Concat(compared(tokens), x.logic(), functions(tokens)) {
 					c.from, c.to = c.from+start, c.to+start

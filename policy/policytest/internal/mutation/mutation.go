@@ -134,19 +134,9 @@ func OfPolicy(ctx context.Context, o *render.Object, data []byte, match MatchEva
 	case group == "kyverno.io" && (kind == "ClusterPolicy" || kind == "Policy"):
 		e.clusterPolicy()
 	case group == "kyverno.io" && strings.HasSuffix(kind, "CleanupPolicy"):
-		e.match("/spec/match")
-		if e.at("/spec/exclude") != nil {
-			e.match("/spec/exclude")
-			e.drop(Match, "/spec/exclude", "exclude left out")
-		}
-		e.conditions("/spec/conditions")
+		e.cleanupPolicy()
 	case group == "policies.kyverno.io", group == "admissionregistration.k8s.io":
-		e.expressions("/spec")
-		if bool(match) {
-			for _, key := range []string{"matchConstraints", "targetMatchConstraints"} {
-				e.constraints("/spec/" + key)
-			}
-		}
+		e.celPolicy(bool(match))
 	case group == "templates.gatekeeper.sh":
 		e.template()
 	case group == "constraints.gatekeeper.sh":
