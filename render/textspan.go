@@ -168,7 +168,8 @@ func wordByte(c byte) bool {
 }
 
 // StringAt returns the pointer of the string that is written at a place of the object's file, and its part before
-// the place. A value that is empty counts. Blanks at the end are one. ok is false if no string is there.
+// the place. An empty value is an empty string. Several blanks at the end are read as one. ok is false if no string is
+// there.
 func (o *Object) StringAt(line, column int) (pointer, before string, ok bool) {
 	p, ok := o.Provenance.(*Positions)
 	if !ok {

@@ -69,13 +69,13 @@ type assistant struct {
 	one     chan struct{} // holds one value while a run goes on: each may use all processors
 }
 
-// A toolCall is what the arguments of every tool become.
+// A toolCall holds the arguments that a client gives to a tool.
 type toolCall interface {
 	// line returns the flags and arguments of the command, with paths below the root.
 	line(root *os.Root) (flags, args []string, err error)
 }
 
-// toolScope is what is rendered, and by which policies it is judged.
+// A toolScope says what is rendered, and which policies judge it. All tools have these arguments.
 type toolScope struct {
 	Paths    []string `json:"paths,omitempty" jsonschema:"directories, charts, kustomizations or manifests to look at, relative to the server's directory; all of it by default"`
 	Policies []string `json:"policies,omitempty" jsonschema:"files or directories with policies, beside those that the tree deploys"`
@@ -182,7 +182,7 @@ func tool[In any, C interface {
 // maxAnswer is the length of the longest text of an answer, in bytes: a client keeps it in its context.
 const maxAnswer = 64 << 10
 
-// run runs a command line. What it prints on standard error follows what it prints on standard output.
+// run runs the program with a command line. The answer is its standard output, then its standard error.
 func (s *assistant) run(ctx context.Context, line []string) (*mcp.CallToolResult, outcome, error) {
 	select {
 	case s.one <- struct{}{}:

@@ -256,6 +256,24 @@ func TestCompleteNames(t *testing.T) {
 	}
 }
 
+// doubling is a nest of macros in which the type of each variable is twice as large as that before it.
+func doubling(levels int) string {
+	text := "cel.bind(v0, {1: 1}, "
+	for i := range levels {
+		text += fmt.Sprintf("cel.bind(v%d, {v%d: v%d}, ", i+1, i, i)
+	}
+	return text
+}
+
+// doublingVariables are variables of a policy whose types grow likewise.
+func doublingVariables(levels int) string {
+	text := "  - {name: v0, expression: '{1: 1}'}\n"
+	for i := range levels {
+		text += fmt.Sprintf("  - {name: v%d, expression: '{variables.v%d: variables.v%d}'}\n", i+1, i, i)
+	}
+	return strings.TrimSuffix(text, "\n")
+}
+
 // TestCompleteWhere compares what is offered in each kind of expression.
 func TestCompleteWhere(t *testing.T) {
 	t.Parallel()
@@ -282,6 +300,10 @@ spec:
 		{validating, "/spec/validations/0/expression", "object.?spec.selector.?", "matchExpressions matchLabels"},
 		{validating, "/spec/validations/0/expression", "optional.of(object.spec).optMap(s, s.selector.", "matchExpressions matchLabels"},
 		{validating, "/spec/validations/0/expression", "object.spec.template.spec.volumes.all(v, has(v.ephemeral) && v.name in [\"a)\", 'b'] // v.\n && v.emptyDir.", "medium sizeLimit"},
+		{validating, "/spec/validations/0/expression", "(object.spec.template.spec.volumes)[0].emptyDir.", "medium sizeLimit"},
+		{validating, "/spec/validations/0/expression", "[[object.spec]][0][0].selector.", "matchExpressions matchLabels"},
+		{validating, "/spec/validations/0/expression", "cel.bind(a, object.spec, " + doubling(40) + "a.selector.", ""},
+		{strings.Replace(validating, "variables:", "variables:\n"+doublingVariables(40), 1), "/spec/validations/0/expression", "variables.v39.", "all exists existsOne exists_one filter map size transformList transformMap transformMapEntry"},
 		{validating, "/spec/validations/0/expression", "params.", "apiVersion binaryData data immutable kind metadata"},
 		{validating, "/spec/validations/0/expression", "request.userInfo.", "extra groups uid username"},
 		{validating, "/spec/validations/0/expression", "authorizer.", "group path requestResource serviceAccount"},

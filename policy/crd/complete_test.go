@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestComplete compares what is offered in rules at each depth of a schema.
+// TestComplete has names offered in rules at each depth of a schema.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	o := rendertest.Parse(t, "crd.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1

@@ -30,10 +30,10 @@ type webhook struct {
 	kinds         map[registered][]string // the operations
 }
 
-// A registered is a kind that a webhook registers, maybe only for objects in namespaces, as for a Policy.
+// A registered is a kind that a webhook is called for.
 type registered struct {
 	document.KindSelector
-	namespaced bool
+	namespaced bool // only for objects in namespaces: the rule is of a Policy
 }
 
 // newWebhooks returns the webhooks of each side, in the order in which the API server calls them.

@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestComplete compares what is offered in each kind of policy and of expression.
+// TestComplete has names offered in each kind of policy, and in each kind of its expressions.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	kinds, err := schema.New(nil, schema.Options{})

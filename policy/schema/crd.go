@@ -222,7 +222,7 @@ func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind,
 // nullTimestamp sets the null creationTimestamp that older servers write.
 func nullTimestamp(held map[string]any) {
 	if m, ok := held["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
-		m["creationTimestamp"] = nil
+		m["creationTimestamp"] = nil // the key is there, without a value
 	}
 }
 

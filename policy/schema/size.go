@@ -22,7 +22,7 @@ const (
 // oversized returns the refusal of an object that is larger than what etcd stores. The size is the least one, so that a
 // denial is certain. If the object might be too large with what the server adds, it is a warning.
 func oversized(req *policy.Request, typ *goType) []policy.Result {
-	// JSON has at most six bytes for one of a text, and less than weigh counts for all else.
+	// JSON may write a byte of a text as six, such as \u0001. For all else it has fewer bytes than weigh counts.
 	if req.Maker != nil || 6*weigh(req.Admitted) < maxStored-spare {
 		return nil
 	}

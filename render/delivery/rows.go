@@ -223,8 +223,11 @@ func definition(s *subject) bool { return s.GetKind() == "CustomResourceDefiniti
 
 // madeNamespace reports whether an object is the Namespace that a deployer creates by an option of its own object.
 func madeNamespace(s *subject) bool {
+	if s.GetKind() != "Namespace" || s.GetAPIVersion() != "v1" {
+		return false
+	}
 	at := s.At("/kind")
-	return s.GetKind() == "Namespace" && s.GetAPIVersion() == "v1" && len(at) > 0 && at[0].Role == render.Generated
+	return len(at) > 0 && at[0].Role == render.Generated
 }
 
 // managed reports whether an Application sets labels or annotations of the namespace that it creates.

@@ -13,8 +13,8 @@ import (
 // inferClusters infers clusters if the tree has several Argo CD or Flux objects with the same
 // identity, as in clusters/production and clusters/staging. The directories in which their paths
 // differ become clusters, and so do their sibling directories with objects of Argo CD or Flux.
-// Siblings that are charts count only if they make the objects in question. What tells clusters apart
-// on the other side of a change does so here, too. It returns what tells them apart here.
+// Siblings that are charts count only if they make the objects in question. It returns the directories
+// that it found. Those that the other side of a change has are taken for directories of clusters, too.
 func inferClusters(units []*render.Unit, resolvers []render.Resolver, there ClusterDirs) ClusterDirs {
 	first := make(map[render.Key]*render.Object)
 	holds := make(map[string]bool) // directories with objects of Argo CD or Flux
@@ -55,13 +55,13 @@ func inferClusters(units []*render.Unit, resolvers []render.Resolver, there Clus
 	return here
 }
 
-// ClusterDirs tell the clusters of a tree apart that no configuration declares.
+// ClusterDirs are the directories by which clusters are told apart that no configuration declares.
 type ClusterDirs struct {
 	above  map[string]bool // directories whose subdirectories are clusters
 	differ map[string]bool // paths of units that contain one of several Argo CD or Flux objects with the same identity
 }
 
-// Hold reports whether they hold all directories of others.
+// Hold reports whether all directories of others are among them.
 func (c ClusterDirs) Hold(others ClusterDirs) bool {
 	for dir := range others.above {
 		if !c.above[dir] {

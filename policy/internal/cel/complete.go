@@ -75,12 +75,26 @@ func (s Scope) with(v Version, names *Names, variables []*Expression) (Scope, er
 	}
 	for i, e := range variables {
 		t := cel.DynType // if it does not compile
-		if ast, err := Compile(env, e.Source); err == nil {
+		if ast, err := Compile(env, e.Source); err == nil && sizeOf(ast.OutputType(), maxType) < maxType {
 			t = ast.OutputType()
 		}
 		declared.Fields[names.At(i)] = apiservercel.NewDeclField(names.At(i), apiservercel.NewSimpleTypeWithMinSize(t.TypeName(), t, nil, 0), true, nil, nil)
 	}
 	return Scope{env, append(s.Types, apiservercel.NewDeclTypeProvider(declared))}, nil
+}
+
+// maxType bounds the size of the type of a variable: each variable may double that of one before it.
+const maxType = 64
+
+// sizeOf counts the parts of a type, to a limit.
+func sizeOf(t *cel.Type, limit int) int {
+	size := 1
+	for _, p := range t.Parameters() {
+		if size < limit {
+			size += sizeOf(p, limit-size)
+		}
+	}
+	return size
 }
 
 // complete returns what may be written at the end of an incomplete expression, where a part of the name may stand
@@ -280,8 +294,8 @@ func examples(d *common.Doc) (text string) {
 	return text
 }
 
-// accepts reports whether a parameter takes a value. That of an unknown type is taken by no method, because all
-// methods would do.
+// accepts reports whether a parameter takes values of a type. If the type is unknown, all methods might do, so none is
+// offered.
 func accepts(parameter, t *cel.Type) bool {
 	switch {
 	case parameter.Kind() == types.TypeParamKind || parameter.Kind() == types.DynKind:
@@ -299,7 +313,7 @@ func accepts(parameter, t *cel.Type) bool {
 
 const anyType = "any"
 
-// typeText describes a type. Those of objects have names that nobody knows.
+// typeText describes a type. The names that types of objects have here mean nothing to a reader.
 func typeText(t *cel.Type) string {
 	var of []string
 	for _, p := range t.Parameters() {
@@ -318,11 +332,10 @@ func typeText(t *cel.Type) string {
 	return t.TypeName()
 }
 
-// binding has the macros that declare variables. as gives the values of an expression with the same variables, of which
-// there are at least and at most so many.
+// binding lists the macros that declare variables.
 var binding = map[string]struct {
-	as          string
-	least, most int
+	as          string // a macro with the same variables that returns the values of its expression
+	least, most int    // variables
 }{
 	"all": {"map", 1, 2}, "exists": {"map", 1, 2}, "exists_one": {"map", 1, 1}, "existsOne": {"map", 1, 2},
 	"filter": {"map", 1, 1}, "map": {"map", 1, 1}, "sortBy": {"map", 1, 1},
@@ -426,7 +439,8 @@ func (c *cursor) operand(end int) int {
 		case closes:
 			i = open
 			called := c.is(i-1, gen.CELLexerIDENTIFIER)
-			indexed := c.is(i, gen.CELLexerLBRACKET) && i > 0 && (c.opener[i-1] > 0 || c.is(i-1, gen.CELLexerRPRACKET) || c.is(i-1, gen.CELLexerSTRING))
+			_, inBrackets := c.opener[i-1]
+			indexed := c.is(i, gen.CELLexerLBRACKET) && (inBrackets || c.is(i-1, gen.CELLexerSTRING))
 			if called || indexed {
 				continue
 			}

@@ -98,7 +98,7 @@ func (c *compiler) compileMap(p map[string]any, depth int) (*node, error) {
 		}
 		n.add(c.entry(raw, p[raw], value))
 	}
-	slices.SortStableFunc(n.rest, func(a, b entry) int {
+	slices.SortStableFunc(n.rest, func(a, b entry) int { // Kyverno matches keys with anchors first, in reverse alphabetical order
 		switch {
 		case a.orders && b.orders:
 			return -strings.Compare(a.raw, b.raw)
