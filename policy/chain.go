@@ -176,6 +176,9 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if results, err = c.validateAll(ctx, req, h, results); err != nil {
 			return nil, err
 		}
+		if len(results) > 0 {
+			mutations = append(mutations, req.undecidedBefore(mutations)...)
+		}
 		made, err := c.reviewMade(ctx, req, mutations, results)
 		if err != nil {
 			return nil, err

@@ -17,6 +17,8 @@ type history struct {
 	changes []change
 	mute    bool     // name no policy
 	doubts  []string // assumptions of all later results
+	// undecided are the results of mutators whose effect could not be determined.
+	undecided []Result
 
 	traced map[tracedField]trace // nil: fields are traced each time they are asked for
 }

@@ -124,11 +124,33 @@ func steps(ctx context.Context, m Mutator, req *Request) (steps []Step, err erro
 // could not be determined.
 func (h *history) doubt(r *Result) {
 	if r.Undecided() && r.Action == Deny {
+		h.undecided = append(h.undecided, *r)
 		line := fmt.Sprintf("%s %s could not be applied: checked without its changes", r.Engine, r.Policy)
 		if !slices.Contains(h.doubts, line) {
 			h.doubts = append(h.doubts, line)
 		}
 	}
+}
+
+// undecidedBefore returns the results of mutators whose effect on the old object, when it was created, could
+// not be determined, without those that are undecided now as well. An update keeps what they set.
+func (req *Request) undecidedBefore(now []Result) (results []Result) {
+	if req.OldObject == nil || req.Operation == Update && req.Method == Replace {
+		return nil
+	}
+	was, _ := req.OldObject.Provenance.(mutated)
+	if was.history == nil {
+		return nil
+	}
+	for _, r := range was.history.undecided {
+		if slices.ContainsFunc(now, func(n Result) bool { return n.Undecided() && n.Engine == r.Engine && n.Policy == r.Policy }) {
+			continue
+		}
+		r.Message = "the object on the cluster may have fields that this policy set when it was created: " + r.Message
+		locate(&r, req, (&history{}).silent())
+		results = append(results, r)
+	}
+	return results
 }
 
 // Stored returns the objects as the API server would store them if it accepted

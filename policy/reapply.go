@@ -40,7 +40,7 @@ func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 	var at []int
 	for i := range reqs {
 		if reqs[i].OldObject != nil {
-			creates = append(creates, Request{Operation: Create, Object: reqs[i].OldObject})
+			creates = append(creates, Request{Operation: Create, Object: reqs[i].OldObject, UserInfo: reqs[i].UserInfo})
 			at = append(at, i)
 		}
 	}

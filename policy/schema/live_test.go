@@ -413,6 +413,7 @@ var explained = map[string]string{
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
 	"PersistentVolumeClaim stored /status/":                "a claim is taken to be bound",
+	"error looking up service account":                     "the comparison makes the ServiceAccounts that pods name",
 	"metadata.uid: Invalid value":                          "the uid or the version in the object is not that of the stored one",
 	"provided port is already allocated":                   "another object has the port",
 	`must be of type object: "null"`:                       "server-side apply makes null of a map that loses all its fields, and refuses it",

@@ -431,7 +431,10 @@ func (c *comparison) policyCases(t *testing.T, kind string) (pairs []livePair) {
 	var policies []map[string]any
 	for i := range cases {
 		number := strconv.Itoa(i)
-		around = append(around, m.around(number)...)
+		for _, o := range m.around(number) {
+			around = append(around, o)
+			c.described["live"+number] += asJSON(o) + "\n"
+		}
 		var from map[string]any
 		if i%2 == 0 && i/2 < len(published) {
 			from = published[i/2]

@@ -390,13 +390,14 @@ func (k *Kinds) counted(req *policy.Request) (results []policy.Result) {
 }
 
 // homeless returns the refusal of the pods of an object whose ServiceAccount does not exist, by the plugin
-// ServiceAccount. It is taken to exist unless all ServiceAccounts of the cluster are known.
+// ServiceAccount, which leaves updates of pods alone. The ServiceAccount is taken to exist unless all of the
+// cluster are known.
 func (k *Kinds) homeless(req *policy.Request) []policy.Result {
 	kind := schema.GroupKind{Kind: "ServiceAccount"}
 	template, makes := policy.PodTemplate(req.Kind.GroupKind())
 	value, _ := render.Lookup(req.Admitted, template+"/spec/serviceAccountName")
 	name, _ := value.(string)
-	if !makes || req.Maker != nil || k.cluster == nil || name == "" || name == "default" || slices.Contains(k.disabled, "ServiceAccount") {
+	if !makes || req.Maker != nil || req.Kind == policy.PodKind && req.Operation == policy.Update || k.cluster == nil || name == "" || name == "default" || slices.Contains(k.disabled, "ServiceAccount") {
 		return nil
 	}
 	if req.Object.GetNamespace() == "" && (req.Object.Unit == nil || req.Object.Unit.Namespace == "") {
