@@ -258,13 +258,11 @@ func (c Chain) validateAll(ctx context.Context, req *Request, h *history, result
 			return nil, err
 		}
 		others = slices.DeleteFunc(others, func(r Result) bool { return !r.fails() })
-		decided := undecideDiffering(results[first:], nil, others, allocates)
+		decided := undecideDiffering(results[first:], nil, others, p.Differs)
 		return append(results[:first], decided...), nil
 	}
 	return results, nil
 }
-
-const allocates = "depends on an address or port that the cluster allocates"
 
 // A buffer is memory for the results of a request, which the next request reuses. Results are
 // large.

@@ -186,7 +186,7 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	}
 	es, err = c.explainAdmitted(ctx, &req, &h, policy, rule, func(e *Explanation) {
 		if c.scopeUnknown(&req) {
-			e.decideScope(&req, others)
+			e.undecideDiffering(others, req.needsScope())
 		}
 		for i := range e.Results {
 			c.undecide(&e.Results[i], asRendered)
@@ -206,20 +206,47 @@ func (c Chain) explainAdmitted(ctx context.Context, req *Request, h *history, po
 	if err != nil {
 		return nil, err
 	}
+	var allocated []alternative
 	for _, v := range c.Validators {
 		es, err := explain(ctx, v, req, policy, rule)
 		if err != nil {
 			return nil, err
+		}
+		if len(es) > 0 {
+			for _, other := range allocated {
+				rs, err := c.validate(ctx, v, &other.Request)
+				if err != nil {
+					return nil, err
+				}
+				rs = slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })
+				for i := range es {
+					es[i].undecideDiffering(rs, other.differs)
+				}
+			}
 		}
 		for i := range es {
 			done(&es[i])
 		}
 		all = append(all, es...)
 		if p, ok := v.(Preparer); ok {
-			req.prepareBy(p, h)
+			if p.Prepare(req); req.prepared == nil {
+				continue
+			}
+			p := req.prepared
+			if req.prepare(h); p.Other != nil {
+				other := *req
+				other.take(p.Other)
+				allocated = append(allocated, alternative{other, p.Differs})
+			}
 		}
 	}
 	return all, nil
+}
+
+// An alternative is a request with other values of what the cluster sets.
+type alternative struct {
+	Request
+	differs string // why a rule with another verdict is undecided
 }
 
 // explainWritten explains the validators that, as in review, evaluate the written

@@ -143,7 +143,9 @@ func (m made) review(ctx context.Context, h *history) ([]Result, error) {
 				others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
 			}
 			if p, ok := v.(Preparer); ok {
-				m.prepareBy(p, h)
+				if p.Prepare(m.Request); m.prepared != nil {
+					m.prepare(h)
+				}
 				other = Request{}
 			}
 		}

@@ -259,6 +259,7 @@ const (
 	podNode, otherNode = "node-2", "node-9"
 	otherSuffix        = "zzzzz"
 	jobTime, otherTime = "2026-01-02T03:04:00Z", "2027-11-30T22:55:00Z"
+	longAgo, farAhead  = "2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
 )
 
 // newMade returns the request with which a controller creates an object of a part of the request's object,
@@ -512,7 +513,7 @@ func anyList(v any) []any {
 // otherMade returns a created object with other names, labels, times and nodes in place of those that the
 // controller or the cluster chooses.
 func otherMade(made *Request) map[string]any {
-	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime)
+	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime, longAgo, farAhead)
 	if made.by.kind != PodKind {
 		return otherValue(made.Admitted, r).(map[string]any)
 	}

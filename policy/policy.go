@@ -19,6 +19,7 @@
 //   - cluster.go: the objects that policies look up, and those that are not there
 //   - variant.go, gitops.go, encrypted.go: objects that only some
 //     installations have, whose deployment is not followed, or that nobody can read
+//   - made.go: objects that controllers create; systemfields.go: metadata that the API server sets
 //   - ruleuse.go, unmatched.go, finding.go: what a run shows about its policies
 //   - coverage.go: what tests show about them; fix.go: a change that makes a rule pass
 package policy
@@ -102,12 +103,13 @@ func (r *Request) Room() []Result { return r.buffer[:0] }
 
 // A Prepared is the object of a request as the API server prepares it for storage, after mutation.
 // The cluster allocates some values, such as addresses. Other is the object with different ones; it is
-// nil if there are none.
+// nil if there are none. Differs is the reason for which a rule is then undecided.
 type Prepared struct {
 	Admitted    map[string]any
 	Typed       any
-	OldAdmitted map[string]any // the old object of an update with the same values; nil if the cluster allocated none
+	OldAdmitted map[string]any // the old object with the same values; nil if the cluster allocated none
 	Other       *Prepared
+	Differs     string
 }
 
 // Prepare gives the validators that run later the prepared object.
@@ -120,13 +122,6 @@ func (r *Request) Admit(kinds Kinds, o *render.Object) (map[string]any, error) {
 		return typed.AdmitUpdate(o, r.Namespace)
 	}
 	return kinds.Admit(o, r.Namespace)
-}
-
-// prepareBy prepares the object by a validator, without validating it.
-func (r *Request) prepareBy(p Preparer, h *history) {
-	if p.Prepare(r); r.prepared != nil {
-		r.prepare(h)
-	}
 }
 
 // prepare replaces the admitted object by the prepared one.

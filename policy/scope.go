@@ -145,8 +145,11 @@ func (r *Result) fails() bool { return r.Outcome != Pass && r.Outcome != Skip }
 // only with a namespace, or only without one. results and mutations were evaluated with
 // a namespace; others are the failures without one.
 func (req *Request) decideScope(results, mutations, others []Result) []Result {
-	return undecideDiffering(results, mutations, others,
-		fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind()))
+	return undecideDiffering(results, mutations, others, req.needsScope())
+}
+
+func (req *Request) needsScope() string {
+	return fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind())
 }
 
 // undecideDiffering returns the results with one undecided result, with a message, for each rule
@@ -180,10 +183,10 @@ func undecideDiffering(results, mutations, others []Result, message string) []Re
 	return append(kept, open...)
 }
 
-// decideScope is Request.decideScope for the results of the explained rules.
-func (e *Explanation) decideScope(req *Request, others []Result) {
-	e.Results = req.decideScope(e.Results, nil, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
+// undecideDiffering is undecideDiffering for the results of the explained rules.
+func (e *Explanation) undecideDiffering(others []Result, message string) {
+	e.Results = undecideDiffering(e.Results, nil, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
 		return o.Engine != e.Engine || o.Policy != e.Policy ||
 			!slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Name == o.Rule }) && !slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == o.Rule })
-	}))
+	}), message)
 }

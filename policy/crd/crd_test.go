@@ -153,6 +153,65 @@ spec:
 	t.Error("no such message")
 }
 
+// TestDropped holds that server-side apply refuses unknown fields, but drops those below
+// x-kubernetes-preserve-unknown-fields and in maps without a list of fields.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	objects := rendertest.Parse(t, "crd.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: triggers.example.com}
+spec:
+  group: example.com
+  names: {kind: Trigger, plural: triggers}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          any:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties: {list: {type: array, items: {type: object, properties: {known: {type: string}}}}}
+          none: {type: object}
+          some: {type: object, properties: {known: {type: string}}}
+---
+apiVersion: example.com/v1
+kind: Trigger
+metadata: {name: a}
+any: {list: [{unknown: x}], taken: b}
+none: {unknown: x}
+some: {unknown: x}
+unknown: x
+`))
+	engine, err := crd.New(objects, crd.Options{})
+	rendertest.OK(t, err)
+	kinds, err := schema.New(objects, schema.Options{})
+	rendertest.OK(t, err)
+	for method, want := range map[policy.Method][]string{
+		policy.Apply:           {"/any/list/0/unknown", "/none/unknown", "/some/unknown", "/unknown"},
+		policy.ApplyServerSide: {"/some/unknown", "/unknown"},
+	} {
+		results, err := policy.Chain{Kinds: kinds, Validators: []policy.Validator{engine}}.Review(t.Context(), []policy.Request{{Operation: policy.Create, Object: objects[1], Method: method}})
+		rendertest.OK(t, err)
+		var refused []string
+		fields := 0
+		for _, r := range results {
+			if r.Outcome == policy.Fail {
+				if fields++; r.Action == policy.Deny {
+					refused = append(refused, r.Fields[0])
+				}
+			}
+		}
+		slices.Sort(refused)
+		rendertest.Equal(t, strings.Join(want, "\n"), strings.Join(refused, "\n"))
+		rendertest.Equal(t, 4, fields)
+	}
+}
+
 // TestFormatsOfNumbers holds that the API server validates formats of numbers from 1.36, and where it says so.
 func TestFormatsOfNumbers(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
 )
 
 // A review is the evaluation of one custom object.
@@ -144,12 +145,39 @@ func (r *review) unknownFields() {
 			continue
 		}
 		pointer := find(r.req.Object.Object, path, false)
-		r.out.add(policy.Result{
+		result := policy.Result{
 			Policy: r.definition.object.GetName(), Rule: unknownRule, Outcome: policy.Fail, Action: policy.Deny, Reason: "BadRequest",
 			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer}, AsWritten: true, OfKeys: true,
 			PolicyOrigin: r.definition.span(r.version.pointer),
-		})
+		}
+		if r.req.Method == policy.ApplyServerSide && takesAny(s, render.Path(pointer)) {
+			result.Action, result.Message = policy.Warn, result.Message+": server-side apply drops it"
+		}
+		r.out.add(result)
 	}
+}
+
+// takesAny reports whether server-side apply takes any field in the map with the last key of a path: it does so where
+// the schema lists no fields, and in all that is below x-kubernetes-preserve-unknown-fields (ToSchemaFromOpenAPI
+// of k8s.io/kube-openapi/pkg/schemaconv).
+func takesAny(s *schema.Structural, path []string) bool {
+	for i, key := range path {
+		if s == nil || s.XPreserveUnknownFields {
+			return true
+		}
+		next, known := s.Properties[key]
+		switch {
+		case s.Items != nil:
+			s = s.Items
+		case known:
+			s = &next
+		case s.AdditionalProperties != nil:
+			s = s.AdditionalProperties.Structural
+		default:
+			return i > 0 && len(s.Properties) == 0
+		}
+	}
+	return false
 }
 
 // metadata validates the object's metadata, name and namespace included.

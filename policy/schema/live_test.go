@@ -240,6 +240,7 @@ func ours(t testing.TB, c comparison, req policy.Request) (v verdict, other map[
 	reqs := []policy.Request{req}
 	if req.OldObject != nil {
 		rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
+		v.undecided = strings.Contains(strings.Join(reqs[0].OldObject.Assumed, "\n"), "could not be applied")
 	}
 	k.objects = nil
 	results, err := chain.Review(t.Context(), reqs)
@@ -414,6 +415,8 @@ var explained = map[string]string{
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
 	"PersistentVolumeClaim stored /status/":                "a claim is taken to be bound",
 	"error looking up service account":                     "the comparison makes the ServiceAccounts that pods name",
+	"resourceVersion should not be set on objects to be":   "a dry run does not ask the storage",
+	"metadata.resourceVersion of type string":              "the comparison sets the version of the object that it replaces",
 	"metadata.uid: Invalid value":                          "the uid or the version in the object is not that of the stored one",
 	"provided port is already allocated":                   "another object has the port",
 	`must be of type object: "null"`:                       "server-side apply makes null of a map that loses all its fields, and refuses it",

@@ -56,6 +56,12 @@ var (
 		{"expression": `object.spec.?selector.matchLabels.orValue({}).all(k, k.matches('^[a-z/.]+$'))`, "message": "labels"},
 		{"expression": `object.metadata.annotations.exists(k, k.startsWith('x'))`, "messageExpression": `'a'.replace('a', 'annotations\n')`},
 		{"expression": `has(object.status) == has(oldObject.status)`},
+		{"expression": `has(object.metadata.uid) && object.metadata.uid != '' && !has(object.metadata.selfLink)`, "message": "a uid"},
+		{"expression": `oldObject == null || oldObject.metadata.uid == object.metadata.uid && oldObject.metadata.creationTimestamp == object.metadata.creationTimestamp`},
+		{"expression": `!has(object.metadata.creationTimestamp)`, "message": "a time"},
+		{"expression": `has(object.metadata.resourceVersion) == (request.operation == 'CREATE')`, "message": "a version"},
+		{"expression": `!has(object.metadata.managedFields) || object.metadata.managedFields.size() == 0`, "message": "managed fields"},
+		{"expression": `object.metadata.generation < 1`, "message": "generation"},
 	}
 	// liveMutation are the mutations of made policies.
 	liveMutation = []map[string]any{
@@ -344,13 +350,13 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 		return // TestLive compares these
 	}
 	var weWarn, weDeny, all []said
-	undecided := make(map[string]bool)
+	undecided := make(map[string]string) // why, by policy
 	for _, r := range results {
 		s := said{r.Policy, r.Message}
 		switch {
 		case r.Pods || r.Engine != policy.EngineAdmission || r.Outcome == policy.Pass || r.Outcome == policy.Skip:
 		case r.Outcome == policy.Unknown:
-			undecided[r.Policy] = true
+			undecided[r.Policy] = r.Message
 		case strings.HasPrefix(r.Message, "ignored error: "):
 		default:
 			all = append(all, s)
@@ -363,8 +369,8 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	}
 	same := true
 	differ := func(class string, s said) {
-		if undecided[s.policy] {
-			c.add("explained: undecided here", func() string { return "" })
+		if why, ok := undecided[s.policy]; ok {
+			c.add("explained: undecided here: "+index.ReplaceAllString(why, "N"), func() string { return "" })
 			return
 		}
 		same = false
@@ -462,7 +468,7 @@ func (c *comparison) policyCases(t *testing.T, kind string) (pairs []livePair) {
 	if kind == "ValidatingAdmissionPolicy" {
 		var engine *admission.Engine
 		engine, err = admission.New(taken, options)
-		c.validators = append(c.validators, engine)
+		c.validators = append(c.validators, policy.NewSystemFields(taken), engine)
 	} else {
 		var mutator *admission.Mutating
 		mutator, err = admission.NewMutating(taken, options)

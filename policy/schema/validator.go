@@ -273,6 +273,7 @@ func (k *kindValidator) prepare(req *policy.Request, answer *apiserver.Answer) e
 		if p.Other, err = k.held(answer.Other); err != nil {
 			return err
 		}
+		p.Differs = "depends on an address or port that the cluster allocates"
 	}
 	req.Prepare(p)
 	return nil

@@ -143,6 +143,9 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	policies = Distinct(policies)
 	b.broken(lint.Check(policies, given, context, kinds))
+	if fields := policy.NewSystemFields(load.Only(policies, lint.IsPolicy)); fields != nil {
+		b.Chain.Validators = append(b.Chain.Validators, fields)
+	}
 	authorizer, err := newAuthorizer(in, o.Settings, b.Cluster)
 	if err != nil {
 		return nil, err

@@ -358,12 +358,14 @@ func (r Request) internal(s strategy, given runtime.Object) (runtime.Object, err
 	if s.NamespaceScoped() {
 		m.SetNamespace(r.Namespace)
 	}
-	if name := m.GetGenerateName(); m.GetName() == "" && name != "" {
+	name := m.GetGenerateName()
+	generates := m.GetName() == "" && name != "" // the registry then stores a copy, which shares nothing
+	if generates {
 		m.SetName(name[:min(len(name), maxNamed)] + suffix)
 	}
 	m.SetUID(uid)
 	m.SetCreationTimestamp(metav1.Unix(0, 0))
-	if j, ok := internal.(*batch.Job); ok && shareLabels(given) {
+	if j, ok := internal.(*batch.Job); ok && !generates && shareLabels(given) {
 		j.Labels = j.Spec.Template.Labels
 	}
 	return internal, nil
