@@ -62,6 +62,10 @@ var (
 		{"expression": `has(object.metadata.resourceVersion) == (request.operation == 'CREATE')`, "message": "a version"},
 		{"expression": `!has(object.metadata.managedFields) || object.metadata.managedFields.size() == 0`, "message": "managed fields"},
 		{"expression": `object.metadata.generation < 1`, "message": "generation"},
+		{"expression": `request.requestKind.version == 'none'`, "messageExpression": `request.kind.group + '/' + request.kind.version + ' ' + request.kind.kind + ' of ' + request.requestKind.version + ' ' + request.resource.resource + ' of ' + request.requestResource.version`},
+		{"expression": `has(request.subResource) || has(request.requestSubResource)`, "message": "no subresource"},
+		{"expression": `!has(request.options) || request.options.kind == 'x'`, "messageExpression": `'by ' + request.options.kind`},
+		{"expression": `request.namespace == '' || object.apiVersion == 'x'`, "messageExpression": `object.apiVersion + ' ' + request.namespace`},
 	}
 	// liveMutation are the mutations of made policies.
 	liveMutation = []map[string]any{
@@ -123,7 +127,7 @@ func choose[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // rule returns a rule that matches some kinds.
 func (m *policyMaker) rule() map[string]any {
-	rule := map[string]any{"operations": []any{choose(m.Rand, "CREATE", "UPDATE", "*")}, "apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "resources": []any{"*"}}
+	rule := map[string]any{"operations": []any{choose(m.Rand, "CREATE", "UPDATE", "DELETE", "*", "*")}, "apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "resources": []any{"*"}}
 	switch m.IntN(6) {
 	case 0:
 		rule["apiGroups"], rule["apiVersions"], rule["resources"] = []any{"autoscaling"}, []any{choose(m.Rand, "v1", "v2")}, []any{"horizontalpodautoscalers"}
@@ -312,7 +316,8 @@ func policiesSay(warnings []string, answer map[string]any) (warns []said, denies
 	return warns, denies
 }
 
-// policies compares what policies say to the creation of an object, or to the update of old to it.
+// policies compares what policies say to the creation of an object, or to the update of old to it and the deletion of
+// old.
 func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	u := &unstructured.Unstructured{Object: object}
 	r := c.kinds.Resource(u.GroupVersionKind())
@@ -336,6 +341,22 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	}
 	if req.Object == nil || old != nil && req.OldObject == nil {
 		return
+	}
+	c.answers(t, req, method, path, sent)
+	if old != nil {
+		req.Operation, req.Object = policy.Delete, nil
+		c.answers(t, req, http.MethodDelete, path, nil)
+	}
+}
+
+// answers compares what policies say to a request. sent is what the server gets for it.
+func (c comparison) answers(t *testing.T, req policy.Request, method, path string, sent map[string]any) {
+	var old, object map[string]any
+	if req.Object != nil {
+		object = req.Object.Object
+	}
+	if req.OldObject != nil {
+		old = req.OldObject.Object
 	}
 	status, answer, warnings := c.ask(t, method, path+"?dryRun=All&fieldValidation=Strict", sent)
 	chain := policy.Chain{Kinds: c.kinds, Mutators: c.mutators, Validators: c.validators}
