@@ -16,25 +16,26 @@ type digest struct {
 	*Report
 	results      *list
 	tally        tally
-	notWhole     []Unit               // units that were not rendered, or only partly, without a finding that says why
-	unreachedCut int                  // units that nothing deploys and that were not rendered whole
-	beforeCut    int                  // units that were not rendered whole before the change either, for the same reason
-	found        [numClasses][]*group // findings that count, worst severity first
-	missingKinds []*missingKind       // missing objects and settings of undecided findings
-	repeated     map[string]int       // assumptions that are shown once, with the number of findings
-	changes      []unitChanges        // changes on the cluster
-	newly        []proposal           // what changed policies find, or enforce more strictly
-	noLonger     []proposal           // and what they no longer find, or enforce less strictly
-	fixed        selection            // was there before and is no more
-	suppressed   selection            // accepted for a time
-	unreached    selection            // results in units that nothing deploys
-	unchanged    selection            // was there before
+	notWhole     []Unit                     // units that were not rendered, or only partly, without a finding that says why
+	unreachedCut int                        // units that nothing deploys and that were not rendered whole
+	beforeCut    int                        // units that were not rendered whole before the change either, for the same reason
+	found        [numClasses][]*group       // findings that count, worst severity first
+	missingKinds []*missingKind             // missing objects and settings of undecided findings
+	repeated     map[string]int             // assumptions that are shown once, with the number of findings
+	changes      []unitChanges              // changes on the cluster
+	byUnit       map[string][numClasses]int // findings that count, by unit
+	newly        []proposal                 // what changed policies find, or enforce more strictly
+	noLonger     []proposal                 // and what they no longer find, or enforce less strictly
+	fixed        selection                  // was there before and is no more
+	suppressed   selection                  // accepted for a time
+	unreached    selection                  // results in units that nothing deploys
+	unchanged    selection                  // was there before
 }
 
 func newDigest(r *Report) *digest {
 	l := newList(r)
 	none := selection{of: l}
-	d := &digest{Report: r, results: l, changes: changesByUnit(r.Changes), fixed: none, suppressed: none, unreached: none, unchanged: none}
+	d := &digest{Report: r, results: l, changes: changesByUnit(r.Changes), fixed: none, suppressed: none, unreached: none, unchanged: none, byUnit: make(map[string][numClasses]int)}
 	d.tally = newTally(d.results, r.Passes)
 	all := groups(d.results, open)
 	found, missing := splitMissing(all)
@@ -60,17 +61,24 @@ func newDigest(r *Report) *digest {
 		})
 	}
 	for n, x := range l.all() {
-		d.accepted(n, x)
+		d.add(n, x)
 	}
 	d.proposals()
 	return d
 }
 
-// accepted adds a result that does not count: suppressed or unchanged.
-func (d *digest) accepted(number uint32, x *policy.Result) {
-	_, finding := classOf(x)
+// add adds a result that does not count, suppressed or unchanged, and counts one that
+// does in its unit.
+func (d *digest) add(number uint32, x *policy.Result) {
+	c, finding := classOf(x)
 	switch {
-	case !finding || open(x):
+	case !finding:
+	case open(x):
+		if unit := x.Object.Unit; unit != "" {
+			counts := d.byUnit[unit]
+			counts[c]++
+			d.byUnit[unit] = counts
+		}
 	case x.Baseline == policy.Absent:
 		d.fixed.add(number)
 	case x.Suppression != nil:
@@ -182,13 +190,15 @@ func (c *Change) from() string {
 // space, in thousandths, that is reserved for it. Space that a section does not
 // need goes to the first sections that need more.
 const (
-	shareDenied     = 300
-	shareBroken     = 110
-	shareUndecided  = 100
+	shareDenied     = 260
+	shareBroken     = 100
+	shareUndecided  = 90
 	shareMissing    = 40
 	shareWarned     = 60
 	shareAudited    = 40
 	shareNotWhole   = 60
+	shareByUnit     = 20
+	shareReach      = 40
 	shareChanges    = 40
 	shareDiffs      = 30
 	shareNewly      = 30

@@ -218,6 +218,20 @@ func plainText(s string) string {
 	return strings.ReplaceAll(escapeMarkdown(s), "$", "<span>$</span>")
 }
 
+// MermaidText escapes text for a label between double quotes in Mermaid. In a
+// label, all other signs may be Markdown, HTML, formulas or directives.
+func MermaidText(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r > unicode.MaxASCII || unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" ,-./:()", r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "#%d;", r)
+		}
+	}
+	return b.String()
+}
+
 // code formats visible text as code. It returns "" for "", because empty
 // backticks would begin a span.
 func code(s string) string {

@@ -120,6 +120,8 @@ func hostileReport(s string) *Report {
 	fillIn(reflect.ValueOf(&r.Base), s)
 	fillIn(reflect.ValueOf(&r.Changes), s)
 	fillIn(reflect.ValueOf(&r.Proposed), s)
+	r.Units[1].ID, r.Units[1].Path = "2"+s, "2"+s // which the first one deploys
+	r.Changes = append(r.Changes, Change{Object: render.Key{Kind: s, Name: s, Unit: "2" + s}})
 	for i := range r.Proposed {
 		r.Proposed[i].Outcome, r.Proposed[i].Action, r.Proposed[i].Baseline = policy.Fail, policy.Deny, []policy.Baseline{policy.New, policy.Absent}[i]
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +24,12 @@ import (
 // at 8 MiB. A section that does not fit says how many of its items are left out, and so does the
 // head.
 const (
-	maxPage  = 8 << 20 // bytes, but for the last item
-	maxFacts = 50      // objects, places or messages of a finding
+	maxPage        = 8 << 20 // bytes, but for the last item
+	maxFacts       = 50      // objects, places or messages of a finding
+	maxSet         = 200     // changes of a unit that are an item
+	maxOpen        = 20      // units that are not folded, as in page.js
+	maxReach       = 500     // units and objects in the picture of a change
+	maxReachOfUnit = 20      // objects of a unit in it
 )
 
 //go:embed page/page.css
@@ -132,6 +137,7 @@ func (p *pageWriter) body() {
 	p.findings("warned", "Warned", shareWarned, warned)
 	p.findings("audited", "Audited", shareAudited, audited)
 	p.units("not-whole", "Not rendered, or only partly", shareNotWhole, p.notWhole)
+	p.reach()
 	p.changed()
 	p.proposals("newly", "Newly found by the proposed policies", shareNewly, p.newly)
 	p.proposals("no-longer", "No longer found by the proposed policies", shareNoLonger, p.noLonger)
@@ -186,24 +192,37 @@ func (p *pageWriter) findings(id, title string, share int, c class) {
 	s.weight = weights(found)
 }
 
+// reach draws what the change reaches, as nested lists.
+func (p *pageWriter) reach() {
+	if picture := p.picture(maxReach, maxReachOfUnit); picture != nil {
+		s := p.section("reach", "What this change reaches", shareReach, 1, func(int) string { return p.render("reach", picture) })
+		s.weight = func(int) int { return len(p.changes) }
+	}
+}
+
+// changed adds the changes of each unit, in sets that can be folded.
 func (p *pageWriter) changed() {
-	type item struct {
-		unit   *unitChanges
-		change *Change
+	type set struct {
+		unit    int
+		changes []Change
 	}
-	var all []item
+	var all []set
 	for i := range p.changes {
-		for j := range p.changes[i].changes {
-			all = append(all, item{&p.changes[i], &p.changes[i].changes[j]})
+		for part := range slices.Chunk(p.changes[i].changes, maxSet) {
+			all = append(all, set{i, part})
 		}
 	}
-	p.section("changes", "What changes on the cluster", shareChanges, len(all), func(i int) string {
-		u, c, head := all[i].unit, all[i].change, ""
-		if i == 0 || all[i-1].unit != u {
-			head = p.render("unitOfChanges", map[string]string{"Unit": u.onCluster(strings.TrimSpace), "Count": changeCount(u.changes)})
+	s := p.section("changes", "What changes on the cluster", shareChanges, len(all), func(i int) string {
+		var b strings.Builder
+		for j := range all[i].changes {
+			b.WriteString(p.change(&all[i].changes[j]))
 		}
-		return head + p.change(c)
+		u := &p.changes[all[i].unit]
+		return p.render("set", map[string]any{
+			"Name": u.onCluster(strings.TrimSpace), "Count": changeCount(all[i].changes), "Open": all[i].unit < maxOpen, "Items": template.HTML(b.String()),
+		})
 	})
+	s.weight = func(i int) int { return len(all[i].changes) }
 }
 
 // lines adds a section with a line for each result. word comes before the word of the result's
@@ -254,6 +273,7 @@ func (p *pageWriter) units(id, title string, share int, units []Unit) {
 		}
 		return p.render("unit", map[string]any{
 			"Class": class, "Path": visible(u.Identity(), maxMessage), "Kind": name(u.Kind), "Status": name(u.Status), "Objects": u.Objects, "Reason": prose(u.Reason),
+			"Findings": classCount(p.byUnit[u.Identity()]),
 		})
 	})
 	s.head = "unitsTable"

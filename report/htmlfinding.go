@@ -12,6 +12,7 @@ import (
 // A pageFinding is a group as the page shows it, safe to show.
 type pageFinding struct {
 	Class, Word, Message, Place, Link string
+	Unit, Rule                        string // by which the page can group findings
 	Open                              bool
 
 	// The source line, if it is at hand.
@@ -54,6 +55,11 @@ func (p *pageWriter) finding(g *group) *pageFinding {
 		Class: classes[g.class].word, Word: classes[g.class].word, Message: headlineOf(x),
 		Place: p.text.place(at.Span), Link: p.links.to(at.Span), Open: g.class <= undecided,
 	}
+	if units := unitsOf(g.results); len(units) == 1 {
+		f.Unit = visible(units[0], maxMessage)
+	} else if len(units) > 1 {
+		f.Unit = "several units"
+	}
 	if at.File == "" && x.Object != (render.Key{}) {
 		f.Place = "no line is known for this"
 	}
@@ -62,10 +68,11 @@ func (p *pageWriter) finding(g *group) *pageFinding {
 	p.messages(f, g)
 	p.origins(f, x, at)
 	f.add("base", refused(g.results))
-	if rule := ruleName(x.Engine, x.Policy, x.Rule); x.PolicyOrigin == at.Span || x.PolicyOrigin.File == "" {
-		f.mono("rule", rule)
+	f.Rule = ruleName(x.Engine, x.Policy, x.Rule)
+	if x.PolicyOrigin == at.Span || x.PolicyOrigin.File == "" {
+		f.mono("rule", f.Rule)
 	} else {
-		p.at(f, "rule", rule+" at ", x.PolicyOrigin, "")
+		p.at(f, "rule", f.Rule+" at ", x.PolicyOrigin, "")
 	}
 	f.add("severity", name(string(x.Severity)))
 	if x.Reason != "Invalid" {

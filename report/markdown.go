@@ -30,8 +30,10 @@ const (
 
 const (
 	markdownTitles     = 8 << 10 // bytes for the head and the titles
-	maxMarkdownChanges = 20      // objects of a unit
-	maxFolded          = 200     // names below a block
+	maxMarkdownChanges = 20      // units, or objects of a unit, that are not folded
+	maxFolded          = 200     // names in a folded list
+	maxPicture         = 30      // units and objects that are drawn
+	maxPictureObjects  = 5       // objects of a unit that are drawn
 	maxBrief           = 200     // bytes of a message on a line of its own
 )
 
@@ -59,7 +61,9 @@ func writeMarkdown(w io.Writer, r *Report, o Options) error {
 	m.missing()
 	m.findings("Warned", shareWarned, m.found[warned])
 	m.findings("Audited", shareAudited, m.found[audited])
+	m.unitsWithFindings()
 	m.notRendered()
+	m.reach()
 	m.clusterChanges()
 	m.diffs()
 	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
@@ -199,21 +203,70 @@ func folded(l *missingKind) string {
 	return b.String()
 }
 
+// unitsWithFindings counts the findings of each unit, if there are several.
+func (m *markdownWriter) unitsWithFindings() {
+	if len(m.byUnit) < 2 {
+		return
+	}
+	units := m.findingsByUnit()
+	item := func(i int) string {
+		return "- " + code(visible(units[i].unit, maxMessage)) + ": " + classCount(units[i].counts) + "\n"
+	}
+	s := m.section("Findings by unit", shareByUnit, min(len(units), maxMarkdownChanges+1), func(i int) string {
+		if i < maxMarkdownChanges {
+			return item(i)
+		}
+		return "\n" + foldedItems("", "more unit", i, len(units), item)
+	})
+	s.weight = func(i int) int {
+		if i < maxMarkdownChanges {
+			return 1
+		}
+		return len(units) - i
+	}
+}
+
+// reach draws what the change reaches.
+func (m *markdownWriter) reach() {
+	if picture := m.picture(maxPicture, maxPictureObjects); picture != nil {
+		s := m.section("What this change reaches", shareReach, 1, func(int) string { return "```mermaid\n" + mermaid(picture) + "\n```\n" })
+		s.weight = func(int) int { return len(m.changes) }
+	}
+}
+
 func (m *markdownWriter) clusterChanges() {
 	title := "What changes on the cluster"
 	m.section(title, shareChanges, len(m.changes), func(i int) string {
 		u := &m.changes[i]
 		var b strings.Builder
 		fmt.Fprintf(&b, "- %s: %s\n", u.onCluster(code), changeCount(u.changes))
-		for j := range u.changes {
-			if j == maxMarkdownChanges {
-				fmt.Fprintf(&b, "  - … and %d more\n", len(u.changes)-j)
-				break
-			}
-			b.WriteString("  - " + m.changeItem(&u.changes[j]) + "\n")
+		item := func(j int) string { return "- " + m.changeItem(&u.changes[j]) + "\n" }
+		n := len(u.changes)
+		if i >= maxMarkdownChanges {
+			return b.String() + foldedItems("  ", "object", 0, n, item)
+		}
+		for j := range min(n, maxMarkdownChanges) {
+			b.WriteString("  " + item(j))
+		}
+		if n > maxMarkdownChanges {
+			b.WriteString(foldedItems("  ", "more object", maxMarkdownChanges, n, item))
 		}
 		return b.String()
 	})
+}
+
+// foldedItems lists the items from one to another, with a noun for each, below a line that unfolds them.
+func foldedItems(indent, noun string, from, to int, item func(i int) string) string {
+	var b strings.Builder
+	b.WriteString(indent + "<details><summary>" + policy.Plural(to-from, noun) + "</summary>\n\n")
+	for i := from; i < to; i++ {
+		if i == from+maxFolded {
+			fmt.Fprintf(&b, "%s- … and %d more\n", indent, to-i)
+			break
+		}
+		b.WriteString(indent + item(i))
+	}
+	return b.String() + "\n" + indent + "</details>\n"
 }
 
 func (m *markdownWriter) changeItem(c *Change) string {

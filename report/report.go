@@ -16,7 +16,7 @@
 //   - class.go groups the findings that read as one; digest.go divides a report into the
 //     parts of markdown and HTML, and shares their space
 //   - tally.go counts; missing.go, changes.go and rehearsal.go list what a report has besides
-//     findings
+//     findings; reach.go draws a change
 //   - source.go, excerpt.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page

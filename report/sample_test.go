@@ -57,6 +57,7 @@ func sampleChange(t testing.TB) *Report {
 	deployment := func(name, unit string) render.Key {
 		return render.Key{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: name, Unit: unit}
 	}
+	r.Units[2].Owner = "apps/prod"
 	old, older := deployment("moved", "apps/old"), deployment("api", "apps/prod")
 	older.APIVersion = "apps/v1beta1"
 	r.Changes = []Change{

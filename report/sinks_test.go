@@ -85,8 +85,12 @@ func checkLog(r *Report, out []byte, _ Options) error {
 // The lines that the markdown format writes outside of blocks, up to what
 // others wrote, and what is dangerous in the rest once its code is taken out.
 var (
-	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|Checked: |Change: |<details><summary>(needed by|what changes)</summary>$|</details>$|\*\*Incomplete|\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
-	oursInline  = strings.NewReplacer("<span>$</span>", "", "<details><summary>needed by</summary>", "", "<details><summary>what changes</summary>", "", "</details>", "", "&#8203;", "\u200b")
+	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|(Deployed: .+ )?Checked: |Change: |\*\*Incomplete|\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
+	ourFold     = regexp.MustCompile(`^(  )?(<details><summary>(needed by|what changes|\d+ (more )?(object|unit)s?)</summary>|</details>)$`)
+	ourMermaid  = regexp.MustCompile(`^(graph LR|  (n\d+ --> )?n\d+(\["label"\]|\(\["label"\]\)))$`)
+	mermaidText = regexp.MustCompile(`"[^"]*"`)
+	entity      = regexp.MustCompile(`#\d+;`)
+	oursInline  = strings.NewReplacer("<span>$</span>", "", "&#8203;", "\u200b")
 	escaped     = regexp.MustCompile(`\\[!-/:-@\[-` + "`" + `{-~]`)
 	dangerous   = regexp.MustCompile("[<`$]|\\]\\(|\\]:|!\\[|@[^\u200b]|://[^\u200b]|www[^\u200b]|\\*[^*].*\\*[^*]|_")
 )
@@ -96,18 +100,29 @@ func checkMarkdown(_ *Report, out []byte, _ Options) error {
 	if len(out) > MaxMarkdown {
 		return fmt.Errorf("it has %d bytes", len(out))
 	}
-	fence := ""
+	fence, drawing := "", false
 	for i, line := range strings.Split(string(out), "\n") {
 		mark := strings.TrimLeft(line, " ")
 		ticks := mark[:len(mark)-len(strings.TrimLeft(mark, "`"))]
 		switch {
+		case drawing && line != fence:
+			label := mermaidText.FindString(line)
+			signs := entity.ReplaceAllString(strings.Trim(label, `"`), "")
+			if !ourMermaid.MatchString(mermaidText.ReplaceAllString(line, `"label"`)) || strings.ContainsAny(signs, "\"#;<>&`$%{}[]|*_~\\!") {
+				return fmt.Errorf("line %d is none of Mermaid's that we write: %.200q", i+1, line)
+			}
+			continue
 		case fence != "":
+			drawing = false
 			if len(line)-len(mark) <= 3 && len(ticks) >= len(fence) && strings.TrimSpace(mark[len(ticks):]) == "" {
 				fence = ""
 			}
 			continue
 		case len(ticks) >= 3:
-			fence = ticks
+			fence, drawing = ticks, line == "```mermaid"
+			continue
+		}
+		if ourFold.MatchString(line) {
 			continue
 		}
 		if !ourMarkdown.MatchString(line) {
@@ -356,7 +371,7 @@ func checkQuality(_ *Report, out []byte, _ Options) error {
 
 // What a page may be made of: no element that asks for anything, no attribute
 // that acts, no link out.
-var pageElements = strings.Fields("html head meta title style body header h1 h2 h3 p strong nav ul li a span form label input main section details summary div pre mark dl dt dd code table thead tbody tr th td script")
+var pageElements = strings.Fields("html head meta title style body header h1 h2 h3 p strong nav ul li a span form label input main section details summary div pre mark dl dt dd code table thead tbody tr th td script select option")
 
 func checkPage(_ *Report, out []byte, _ Options) error {
 	doc, err := html.Parse(bytes.NewReader(out))
@@ -381,7 +396,7 @@ func checkPage(_ *Report, out []byte, _ Options) error {
 				ids[a.Val] = true
 			case "href":
 				targets = append(targets, a.Val)
-			case "class", "lang", "charset", "http-equiv", "content", "name", "hidden", "for", "role", "type", "autocomplete", "spellcheck", "placeholder", "value", "checked", "open", "scope", "aria-label", "aria-labelledby":
+			case "class", "lang", "charset", "http-equiv", "content", "name", "hidden", "for", "role", "type", "autocomplete", "spellcheck", "placeholder", "value", "checked", "open", "scope", "aria-label", "aria-labelledby", "data-unit", "data-rule":
 			default:
 				return fmt.Errorf("there is the attribute %s=%q", a.Key, a.Val)
 			}

@@ -152,16 +152,21 @@ type spec struct {
 	ordering ordering
 }
 
-// A group holds the entries with a common property.
+// A group holds the entries with a common property, or the groups of a
+// directory. The items, counts and rank of a directory are those of everything
+// below it.
 type group struct {
-	key    groupKey
-	name   string
-	items  []*entry
-	counts [numStates]int
-	rank   int
+	key      groupKey
+	name     string
+	items    []*entry
+	counts   [numStates]int
+	rank     int
+	parent   *group
+	children []*group
+	depth    int // number of groups above it
 }
 
-// An arrangement holds the groups for a spec.
+// An arrangement holds the groups for a spec, those in directories below them.
 type arrangement struct {
 	groups []*group
 	n      int // number of entries in them
@@ -192,8 +197,65 @@ func arrange(entries []*entry, s spec) arrangement {
 	for _, g := range a.groups {
 		slices.SortStableFunc(g.items, compareEntries(s.ordering))
 	}
+	if s.grouping == byFile {
+		slices.SortFunc(a.groups, func(a, b *group) int { return strings.Compare(a.key.a, b.key.a) })
+		a.groups = nest(a.groups, nil, s.ordering)
+	}
 	slices.SortStableFunc(a.groups, compareGroups(s.ordering))
 	return a
+}
+
+// nest arranges the groups of files, which are sorted by path, as a tree below
+// the directory parent. A directory with a single entry is joined with it.
+func nest(files []*group, parent *group, o ordering) []*group {
+	cut, depth := 0, 0
+	if parent != nil {
+		cut, depth = len(parent.key.a), parent.depth+1
+	}
+	var level []*group
+	for len(files) > 0 {
+		g, n := files[0], 1
+		if i := strings.IndexByte(g.key.a[cut:], '/'); i >= 0 {
+			first := g.key.a[:cut+i+1]
+			for n < len(files) && strings.HasPrefix(files[n].key.a, first) {
+				n++
+			}
+		}
+		if n > 1 {
+			g = &group{key: groupKey{a: commonDirectory(g.key.a, files[n-1].key.a), b: "directory"}, rank: g.rank}
+		}
+		g.parent, g.depth = parent, depth
+		if parent != nil || n > 1 {
+			g.name = report.Visible(g.key.a[cut:], 1024)
+		}
+		if n > 1 {
+			g.hold(nest(files[:n], g, o), o)
+		}
+		level, files = append(level, g), files[n:]
+	}
+	return level
+}
+
+// hold puts groups into a directory.
+func (g *group) hold(children []*group, o ordering) {
+	slices.SortStableFunc(children, compareGroups(o))
+	g.children = children
+	for _, c := range children {
+		g.items = append(g.items, c.items...)
+		g.rank = min(g.rank, c.rank)
+		for s, n := range c.counts {
+			g.counts[s] += n
+		}
+	}
+}
+
+// commonDirectory returns the directory that holds two files, with a slash at its end.
+func commonDirectory(a, b string) string {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	return a[:strings.LastIndexByte(a[:i], '/')+1]
 }
 
 func compareEntries(o ordering) func(a, b *entry) int {

@@ -1,5 +1,7 @@
 package tui
 
+import "slices"
+
 // A list is a window on an arrangement. It knows the rows that are not folded
 // away, the cursor, and the visible part. Only rows in the window are drawn.
 type list struct {
@@ -14,40 +16,37 @@ type list struct {
 }
 
 // A row is a group's head, where item is -1, or one of its entries.
-type row struct{ group, item int32 }
+type row struct {
+	group *group
+	item  int
+}
 
 func newList() *list { return &list{folded: make(map[groupKey]bool), anchor: -1} }
 
-// show shows another arrangement. The cursor stays on its entry, or its group,
-// or else in its place.
+// show shows another arrangement. The cursor stays on its group or entry, or
+// goes to the folded group that holds it, or else stays in its place.
 func (l *list) show(a arrangement, flat bool) {
-	var key string
-	var head *groupKey
-	if e := l.entry(); e != nil {
-		key = e.key
-	} else if g := l.group(); g != nil {
-		head = &g.key
-	}
+	e, g := l.entry(), l.group()
 	l.arrangement, l.flat, l.anchor = a, flat, -1
 	l.build()
-	if key == "" && head == nil {
+	switch {
+	case g == nil:
 		l.top = 0
 		l.move(l.first() - l.cursor)
-		return
+	case e == nil && l.toGroup(g.key):
+	case e == nil && l.toEntry(g.items[0].key):
+	case e != nil && l.toEntry(e.key):
+	default:
+		l.move(0)
 	}
-	for i := range l.rows {
-		if e := l.at(i); e != nil && key != "" && e.key == key || e == nil && head != nil && l.groups[l.rows[i].group].key == *head {
-			l.move(i - l.cursor)
-			return
-		}
-	}
-	l.move(0)
 }
 
-// first returns the first row with an entry.
+// first returns the first row that is not the head of an open group.
 func (l *list) first() int {
-	if !l.flat && len(l.rows) > 1 && l.at(1) != nil {
-		return 1
+	for i := range l.rows {
+		if l.at(i) != nil || l.isFolded(i) {
+			return i
+		}
 	}
 	return 0
 }
@@ -55,16 +54,29 @@ func (l *list) first() int {
 // build builds the rows again, after folding.
 func (l *list) build() {
 	l.rows = l.rows[:0]
-	for i, g := range l.groups {
+	l.add(l.groups)
+}
+
+func (l *list) add(groups []*group) {
+	for _, g := range groups {
 		if !l.flat {
-			l.rows = append(l.rows, row{int32(i), -1})
+			l.rows = append(l.rows, row{g, -1})
 		}
-		if l.flat || !l.folded[g.key] {
+		switch {
+		case !l.flat && l.folded[g.key]:
+		case g.children != nil:
+			l.add(g.children)
+		default:
 			for k := range g.items {
-				l.rows = append(l.rows, row{int32(i), int32(k)})
+				l.rows = append(l.rows, row{g, k})
 			}
 		}
 	}
+}
+
+// isFolded reports whether a row is the head of a folded group.
+func (l *list) isFolded(i int) bool {
+	return l.at(i) == nil && i >= 0 && i < len(l.rows) && l.folded[l.rows[i].group.key]
 }
 
 // at returns the entry of a row, or nil for the head of a group.
@@ -72,7 +84,7 @@ func (l *list) at(i int) *entry {
 	if i < 0 || i >= len(l.rows) || l.rows[i].item < 0 {
 		return nil
 	}
-	return l.groups[l.rows[i].group].items[l.rows[i].item]
+	return l.rows[i].group.items[l.rows[i].item]
 }
 
 // entry returns the entry under the cursor, or nil on the head of a group.
@@ -83,7 +95,7 @@ func (l *list) group() *group {
 	if l.cursor < 0 || l.cursor >= len(l.rows) {
 		return nil
 	}
-	return l.groups[l.rows[l.cursor].group]
+	return l.rows[l.cursor].group
 }
 
 // move moves the cursor and the window, within bounds.
@@ -103,8 +115,7 @@ func (l *list) next(wanted func(*entry) bool) {
 	}
 }
 
-// window moves the window to contain the cursor and, if there is room, its
-// group's head.
+// window moves the window to contain the cursor.
 func (l *list) window() {
 	l.top = windowOn(l.cursor, l.top, l.height, len(l.rows))
 }
@@ -119,66 +130,73 @@ func windowOn(cursor, top, height, n int) int {
 	return max(0, min(top, n-h))
 }
 
-// fold folds the cursor's group, or opens it; the cursor goes to its head.
+// fold folds the cursor's group, or the one above if it is folded, or opens it;
+// the cursor goes to its head.
 func (l *list) fold(folded bool) {
 	g := l.group()
 	if g == nil || l.flat {
 		return
 	}
-	l.folded[g.key] = folded
-	at := l.rows[l.cursor].group
-	stay := !folded
-	l.build()
-	if stay {
-		l.window()
-		return
+	if folded && l.folded[g.key] && g.parent != nil {
+		g = g.parent
 	}
-	l.toGroup(at)
+	l.folded[g.key] = folded
+	l.build()
+	l.toGroup(g.key)
 }
 
 // foldAll folds every group, or opens all.
 func (l *list) foldAll(folded bool) {
-	if g := l.group(); g == nil || l.flat {
+	if l.group() == nil || l.flat {
 		return
 	}
-	e := l.entry()
-	at := l.rows[l.cursor].group
-	for _, g := range l.groups {
-		l.folded[g.key] = folded
-	}
-	l.build()
-	for i := range l.rows {
-		if e != nil && l.at(i) == e {
-			l.move(i - l.cursor)
-			return
+	var set func([]*group)
+	set = func(groups []*group) {
+		for _, g := range groups {
+			l.folded[g.key] = folded
+			set(g.children)
 		}
 	}
-	l.toGroup(at)
+	set(l.groups)
+	l.show(l.arrangement, false)
 }
 
-func (l *list) toGroup(at int32) {
+// toGroup moves to the head of a group, if it is shown.
+func (l *list) toGroup(key groupKey) bool {
+	return l.toRow(func(i int) bool { return l.at(i) == nil && l.rows[i].group.key == key })
+}
+
+// toEntry moves to an entry, or to the folded group that holds it.
+func (l *list) toEntry(key string) bool {
+	is := func(e *entry) bool { return e.key == key }
+	return l.toRow(func(i int) bool {
+		e := l.at(i)
+		return e != nil && is(e) || l.isFolded(i) && slices.ContainsFunc(l.rows[i].group.items, is)
+	})
+}
+
+func (l *list) toRow(wanted func(i int) bool) bool {
 	for i := range l.rows {
-		if l.rows[i].group == at {
+		if wanted(i) {
 			l.move(i - l.cursor)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // nextGroup moves to the next group's head, or the previous one.
 func (l *list) nextGroup(by int) {
-	if g := l.group(); g == nil {
-		return
-	}
 	if l.flat {
 		l.move(by * l.height)
 		return
 	}
-	at := int(l.rows[l.cursor].group) + by
-	if by < 0 && l.rows[l.cursor].item >= 0 {
-		at++ // the group's own head first
+	for i := l.cursor + by; i >= 0 && i < len(l.rows); i += by {
+		if l.at(i) == nil {
+			l.move(i - l.cursor)
+			return
+		}
 	}
-	l.toGroup(int32(max(0, min(at, len(l.groups)-1))))
 }
 
 // chosen returns the entries for an action: the marked ones, those of the
@@ -204,7 +222,7 @@ func (l *list) under(i int) []*entry {
 		return []*entry{e}
 	}
 	if i >= 0 && i < len(l.rows) {
-		return l.groups[l.rows[i].group].items
+		return l.rows[i].group.items
 	}
 	return nil
 }
@@ -217,8 +235,8 @@ func (l *list) ranged() []*entry {
 		switch e := l.at(i); {
 		case e != nil:
 			all = append(all, e)
-		case l.folded[l.groups[l.rows[i].group].key] && !l.flat:
-			all = append(all, l.groups[l.rows[i].group].items...)
+		case l.isFolded(i):
+			all = append(all, l.rows[i].group.items...)
 		}
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -483,7 +484,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestArrangeKeepsEveryResult holds that no grouping or ordering loses or doubles a result.
+// TestArrangeKeepsEveryResult holds that no grouping or ordering loses or doubles a result, and
+// that a directory holds what the groups below it hold, in their order.
 func TestArrangeKeepsEveryResult(t *testing.T) {
 	t.Parallel()
 	s := newSession()
@@ -493,18 +495,185 @@ func TestArrangeKeepsEveryResult(t *testing.T) {
 			for x := range sectionGraph {
 				a := arrange(s.entries, spec{section: x, grouping: g, ordering: o})
 				seen := make(map[*entry]bool)
-				for _, group := range a.groups {
-					for _, e := range group.items {
-						if seen[e] || !x.has(e) {
-							t.Errorf("%s by %s: %s", sectionNames[x], groupingNames[g], e.key)
-						}
-						seen[e] = true
+				for _, e := range heldBy(t, a.groups) {
+					if seen[e] || !x.has(e) {
+						t.Errorf("%s by %s: %s", sectionNames[x], groupingNames[g], e.key)
 					}
+					seen[e] = true
 				}
 				if len(seen) != a.n || a.n != s.sectionCount(x) {
 					t.Errorf("%s by %s: %d of %d", sectionNames[x], groupingNames[g], len(seen), s.sectionCount(x))
 				}
 			}
+		}
+	}
+}
+
+// heldBy returns the entries of groups, and checks what directories say of those below them.
+func heldBy(t *testing.T, groups []*group) []*entry {
+	t.Helper()
+	var all []*entry
+	for _, g := range groups {
+		if g.children != nil {
+			rendertest.Equal(t, g.items, heldBy(t, g.children), cmp.Comparer(func(a, b *entry) bool { return a == b }))
+		}
+		var counts [numStates]int
+		rank := g.items[0].rank
+		for _, e := range g.items {
+			counts[e.state()]++
+			rank = min(rank, e.rank)
+		}
+		if counts != g.counts || rank != g.rank {
+			t.Errorf("%s: counts %v and rank %d, want %v and %d", g.name, g.counts, g.rank, counts, rank)
+		}
+		all = append(all, g.items...)
+	}
+	return all
+}
+
+// filesDriver shows a denied result in each of the files, by file and by name.
+func filesDriver(t *testing.T, files ...string) *driver {
+	t.Helper()
+	r := sample()
+	x := r.Results[1]
+	r.Results, r.Units = nil, nil
+	for i, f := range files {
+		x.Fingerprint, x.Origins = fmt.Sprint(i), []render.Origin{at(f, 1, 1, 2, render.Manifest)}
+		r.Results = append(r.Results, x)
+	}
+	d := newDriver(t, 80, 24, func(h *fakeHost, _ *Options) { h.report = r })
+	d.press(`: "group file" enter : "sort name" enter`)
+	return d
+}
+
+// heads returns the heads that are shown, each as deep as it is and with its count; > is the cursor.
+func heads(d *driver) string {
+	var b strings.Builder
+	for i, r := range d.list.rows {
+		sign := ""
+		if i == d.list.cursor {
+			sign = ">"
+		}
+		if d.list.at(i) == nil {
+			fmt.Fprintf(&b, "%s%s%s %d\n", strings.Repeat(" ", r.group.depth), sign, r.group.name, len(r.group.items))
+		} else if sign != "" {
+			fmt.Fprintf(&b, "%s> in it\n", strings.Repeat(" ", r.group.depth))
+		}
+	}
+	return b.String()
+}
+
+// TestTree holds which directories a list by file shows, after keys that fold, filter and arrange.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	files := []string{"apps/base/a.yaml", "clusters/prod/apps/db.yaml", "clusters/prod/apps/web/values.yaml", "clusters/prod/apps-old/x.yaml", "root.yaml"}
+	for _, c := range []struct{ name, keys, want string }{
+		{"single directories are joined", `G`, `
+apps/base/a.yaml 1
+clusters/prod/ 3
+ apps-old/x.yaml 1
+ apps/ 2
+  db.yaml 1
+  web/values.yaml 1
+root.yaml 1
+> in it`},
+		{"fold goes up", `n n left`, `
+apps/base/a.yaml 1
+clusters/prod/ 3
+ >apps-old/x.yaml 1
+ apps/ 2
+  db.yaml 1
+  web/values.yaml 1
+root.yaml 1`},
+		{"and up", `n n left left`, `
+apps/base/a.yaml 1
+>clusters/prod/ 3
+root.yaml 1`},
+		{"enter opens what was open", `n n left left enter`, `
+apps/base/a.yaml 1
+>clusters/prod/ 3
+ apps-old/x.yaml 1
+ apps/ 2
+  db.yaml 1
+  web/values.yaml 1
+root.yaml 1`},
+		{"all", `n n n n -`, `
+apps/base/a.yaml 1
+>clusters/prod/ 3
+root.yaml 1`},
+		{"level by level", `n n n n - right right`, `
+apps/base/a.yaml 1
+clusters/prod/ 3
+ >apps-old/x.yaml 1
+ apps/ 2
+root.yaml 1`},
+		{"none", `n n n n - + right`, `
+apps/base/a.yaml 1
+clusters/prod/ 3
+ >apps-old/x.yaml 1
+ apps/ 2
+  db.yaml 1
+  web/values.yaml 1
+root.yaml 1`},
+		{"a filter hides empty directories", `n n n n j : "filter file:apps" enter`, `
+apps/base/a.yaml 1
+clusters/prod/ 3
+ apps-old/x.yaml 1
+ apps/ 2
+  db.yaml 1
+  > in it
+  web/values.yaml 1`},
+		{"and joins", `: "filter apps/web" enter`, `
+>clusters/prod/apps/web/values.yaml 1`},
+		{"back to the folded directory of an entry", `n left G "o" "o" "o" "o" "o" k k : "group file" enter`, `
+apps/base/a.yaml 1
+>clusters/prod/ 3
+root.yaml 1`},
+		{"most first", `: "sort most" enter g`, `
+>clusters/prod/ 3
+ apps/ 2
+  db.yaml 1
+  web/values.yaml 1
+ apps-old/x.yaml 1
+apps/base/a.yaml 1
+root.yaml 1`},
+	} {
+		d := filesDriver(t, files...)
+		d.press("g " + c.keys)
+		if diff := cmp.Diff(c.want, "\n"+strings.TrimSuffix(heads(d), "\n")); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+// TestTreeOfAnyNames holds that paths which no file system has are shown once each.
+func TestTreeOfAnyNames(t *testing.T) {
+	t.Parallel()
+	d := filesDriver(t, "a/", "a", "a//b", "/x", "", strings.Repeat("a/", 5000)+"1", strings.Repeat("a/", 5000)+"2", strings.Repeat("日/", 400)+"x")
+	want := "/x 1\na 1\na/ 4\n  1\n /b 1\n a/a/a… 2\n  1 1\n  2 1\nno file is known 1\n> in it\n日/日/日… 1\n"
+	got := regexp.MustCompile(`((\pL/){2}\pL)/(\pL/)+\S+ `).ReplaceAllString(heads(d), "$1… ")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	fits(t, d.model)
+}
+
+// TestTreeWhileResultsArrive holds that the counts of directories are those of the results so far, and
+// that the cursor stays on its result.
+func TestTreeWhileResultsArrive(t *testing.T) {
+	t.Parallel()
+	d := filesDriver(t, "a/b/1.yaml", "a/b/2.yaml", "a/c/3.yaml", "d.yaml")
+	all := d.session.report
+	d.whole = false
+	for i, want := range []string{"d.yaml 1\n> in it\n", "a/c/3.yaml 1\nd.yaml 1\n> in it\n", "a/ 2\n b/2.yaml 1\n c/3.yaml 1\nd.yaml 1\n> in it\n", "a/ 3\n b/ 2\n  1.yaml 1\n  2.yaml 1\n c/3.yaml 1\nd.yaml 1\n> in it\n"} {
+		r := *all
+		r.Results = all.Results[3-i:]
+		d.tell(progressMsg{index: newIndex(&r)})
+		if i == 0 {
+			d.press("G")
+		}
+		if got := heads(d); got != want {
+			t.Errorf("%d of 4:\n%s, want\n%s", i+1, got, want)
 		}
 	}
 }

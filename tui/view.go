@@ -264,7 +264,8 @@ func (m *model) columnWidth(from, to, width int) int {
 	for i := from; i < to; i++ {
 		if e := m.list.at(i); e != nil {
 			a, b := m.columns(e)
-			first, second = max(first, ansi.StringWidth(a)), max(second, ansi.StringWidth(b))
+			first = max(first, len(indent(m.list.rows[i].group, width))+ansi.StringWidth(a))
+			second = max(second, ansi.StringWidth(b))
 		}
 	}
 	room := max(1, width-6)
@@ -286,9 +287,9 @@ func (m *model) rowLine(i, width int) string {
 	plain := cursor || inRange
 	var line string
 	if e == nil {
-		line = sign + m.groupText(l.groups[l.rows[i].group], width-1, plain)
+		line = sign + m.groupText(l.rows[i].group, width-1, plain)
 	} else {
-		line = sign + m.entryText(e, width-1, plain)
+		line = sign + m.entryText(e, indent(l.rows[i].group, width), width-1, plain)
 	}
 	switch {
 	case plain && !m.focusPreview:
@@ -302,10 +303,11 @@ func (m *model) rowLine(i, width int) string {
 
 // groupText draws the head of a group: its name and its counts.
 func (m *model) groupText(g *group, width int, plain bool) string {
-	fold := "▾ "
+	fold := indent(g, width) + "▾ "
 	if m.list.folded[g.key] {
-		fold = "▸ "
+		fold = indent(g, width) + "▸ "
 	}
+	room := max(1, width-ansi.StringWidth(fold))
 	var counts []string
 	for s, n := range g.counts {
 		if n > 0 {
@@ -313,20 +315,23 @@ func (m *model) groupText(g *group, width int, plain bool) string {
 		}
 	}
 	right := strings.Join(counts, " ")
-	if len(right) > width/2 {
+	if len(right) > room/2 {
 		right = fmt.Sprintf("%d", len(g.items))
 	}
-	name := elide(g.name, max(1, width-len(right)-4))
-	gap := strings.Repeat(" ", max(1, width-2-ansi.StringWidth(name)-len(right)-1))
+	name := elide(g.name, max(1, room-len(right)-2))
+	gap := strings.Repeat(" ", max(1, room-ansi.StringWidth(name)-len(right)-1))
 	if plain {
 		return fold + name + gap + right
 	}
 	return fold + m.theme.title.Render(name) + gap + m.theme.dim.Render(right)
 }
 
+// indent returns the blanks before a group in directories, and before its entries.
+func indent(g *group, width int) string { return strings.Repeat("  ", min(g.depth, width/8)) }
+
 // entryText draws a row: its symbols, then what the group's head does not
 // already say.
-func (m *model) entryText(e *entry, width int, plain bool) string {
+func (m *model) entryText(e *entry, indent string, width int, plain bool) string {
 	mark, staged := " ", " "
 	if e.marked {
 		mark = "*"
@@ -343,16 +348,16 @@ func (m *model) entryText(e *entry, width int, plain bool) string {
 	if e.Message != "" && room >= 90 {
 		b += "  " + report.Message(e.Message[:min(len(e.Message), 500)])
 	}
-	first := min(m.layout.column, room)
+	first := max(1, min(m.layout.column, room)-len(indent))
 	a = pad(m.shorten(e, a, first), first)
-	rest := room - first - 2
+	rest := room - len(indent) - first - 2
 	if ansi.StringWidth(b) > rest && m.grouping != byFile && room < 90 {
 		b = tail(b, rest)
 	}
 	if plain {
-		return mark + staged + symbol + " " + a + "  " + b
+		return indent + mark + staged + symbol + " " + a + "  " + b
 	}
-	return mark + staged + style.Render(symbol) + " " + a + "  " + m.theme.dim.Render(ansi.Truncate(b, max(rest, 0), "…"))
+	return indent + mark + staged + style.Render(symbol) + " " + a + "  " + m.theme.dim.Render(ansi.Truncate(b, max(rest, 0), "…"))
 }
 
 // columns returns the texts that distinguish an entry within its group.
@@ -363,7 +368,11 @@ func (m *model) columns(e *entry) (a, b string) {
 	case byRule:
 		return object, place
 	case byFile:
-		return fmt.Sprintf("%d: %s", e.line, report.RuleName(e.Result)), object
+		a = report.RuleName(e.Result)
+		if e.line > 0 {
+			a = fmt.Sprintf("%d: %s", e.line, a)
+		}
+		return a, object
 	case byObject:
 		return report.RuleName(e.Result), place
 	default:

@@ -230,13 +230,11 @@ func dotQuoted(s string) string {
 func writeMermaid(w io.Writer, g *Graph, _ report.Options) error {
 	_, err := fmt.Fprintln(w, "graph LR")
 	for i := range g.Units {
-		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, mermaidEscaped.Replace(report.Plain(g.Units[i].label())))
+		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, report.MermaidText(report.Plain(g.Units[i].label())))
 	}
 	g.edges(func(from, to int) { fmt.Fprintf(w, "  n%d --> n%d\n", from, to) })
 	return err
 }
-
-var mermaidEscaped = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;")
 
 // edges calls f for each unit that another unit deploys, with the indices of both.
 func (g *Graph) edges(f func(from, to int)) {
