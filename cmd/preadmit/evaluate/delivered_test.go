@@ -206,7 +206,7 @@ func TestChangeMatrix(t *testing.T) {
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-delete}}")), nil, "DELETE n/o", "argo-cd AllowDelete"},
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd AllowDelete"},
 	} {
-		was, now := new(load.Input), new(load.Input)
+		was, now := &load.Input{Deployed: new(render.Deployment)}, &load.Input{Deployed: new(render.Deployment)}
 		for in, side := range map[*load.Input]*deployed{was: c.was, now: c.is} {
 			if side != nil {
 				in.Head = []*render.Unit{side.unit(t, c.deployer)}
