@@ -9,6 +9,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -97,7 +98,7 @@ func changedInputs(base, head *Side) map[string]bool {
 		for unit, s := range map[*render.Unit]*Side{old: base, u: head} {
 			files = append(files, s.Deployed.Reads[unit]...)
 			names := s.Deployed.Named[unit]
-			if unit.Owner != nil { // the ApplicationSet names files for other Applications, too
+			if generated(unit.Owner) { // the ApplicationSet names files for other Applications, too
 				names = slices.Concat(names, s.Deployed.Named[unit.Owner.Unit])
 			}
 			for _, name := range names {
@@ -112,6 +113,11 @@ func changedInputs(base, head *Side) map[string]bool {
 			slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name) && differs(name) })
 	}
 	return changed
+}
+
+// generated reports whether an object, which may be nil, is made by a generator of Applications or Kustomizations.
+func generated(o *render.Object) bool {
+	return o != nil && o.Unit != nil && o.Unit.Owner != nil && strings.HasSuffix(o.Unit.Owner.GetKind(), "Set")
 }
 
 func complete(u *render.Unit) bool { return len(u.Objects) > 0 && len(render.Failures(u.Err)) == 0 }
