@@ -42,6 +42,13 @@ func (d *deliveries) perhaps(r policy.Request, c condition) {
 	d.conditions[r.Subject()] = c
 }
 
+// lose adds a request that perhaps deletes an object.
+func (d *deliveries) lose(r policy.Request, when string) {
+	d.uncertain[r.OldObject] = true
+	d.lost = append(d.lost, r)
+	d.perhaps(r, condition{text: when})
+}
+
 // delivered returns the requests that deployers make instead of reqs: none for an object that they leave
 // alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a deployer that the
 // change resumes. Such an object may be on the cluster already, and is then updated.
@@ -133,6 +140,8 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			}
 		}
 		switch {
+		case act == delivery.DeletePerhaps:
+			d.lose(r, "its deployer deletes it if the deployer's own change comes first: ")
 		case act == delivery.Leave && r.Operation == policy.Delete:
 			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
 		case act == delivery.Leave:
@@ -147,10 +156,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	}
 	for _, o := range change.PerhapsGone(was.Side(), now.Side()) {
 		if act, _ := c.Act(o, nil); act != delivery.Leave {
-			d.uncertain[o] = true
-			gone := policy.Request{Operation: policy.Delete, OldObject: o}
-			d.lost = append(d.lost, gone)
-			d.perhaps(gone, condition{text: "its unit could not be rendered at the base; if an earlier version has put it on the cluster, it is deleted: "})
+			d.lose(policy.Request{Operation: policy.Delete, OldObject: o}, "its unit could not be rendered at the base; if an earlier version has put it on the cluster, it is deleted: ")
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(left)) {

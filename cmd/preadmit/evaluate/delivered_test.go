@@ -207,6 +207,9 @@ func TestChangeMatrix(t *testing.T) {
 		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(annotated(argo + "sync-options=Force=true,Replace=true")), with(annotated(argo+"sync-options=Force=true,Replace=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine deleteBeforeCreation"},
+		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(removed, spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), "DELETE n/o", "argo-cd autoSync, with the new spec"},
+		{"Application", with(spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), with(removed, spec("{syncPolicy: {automated: {}}}")), "DELETE n/o", "argo-cd autoSync, perhaps before the new spec"},
+		{"Kustomization", with(spec("{prune: false}")), with(removed, spec("{prune: true}")), "perhaps DELETE n/o", "kustomize-controller prune, with the new spec and the old inventory"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine sync.Reconcile"},
 
 		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd AllowUpdate"},
@@ -228,6 +231,9 @@ func TestChangeMatrix(t *testing.T) {
 			if o := r.Subject(); r.Operation != policy.Update || !r.Unchanged() {
 				got = append(got, fmt.Sprintf("%s %s/%s", r.Operation, o.EffectiveNamespace(), o.GetName()))
 			}
+		}
+		for _, r := range d.lost {
+			got = append(got, fmt.Sprintf("perhaps %s %s/%s", r.Operation, r.OldObject.EffectiveNamespace(), r.OldObject.GetName()))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s, %+v to %+v: %q, want %q by %s", c.deployer, c.was, c.is, text, c.want, c.why)
