@@ -377,7 +377,12 @@ func (d *Documents) Rest() []policy.Result {
 	}
 	var order []string
 	idle := make(map[string][]*policy.Request) // by what deployed them
+	stays := d.deployedElsewhere()
 	for _, u := range d.idle {
+		d.idleIn[u] = slices.DeleteFunc(d.idleIn[u], func(r *policy.Request) bool { return r.OldObject == nil && stays(r.Object) })
+		if len(d.idleIn[u]) == 0 {
+			continue
+		}
 		r := d.idleIn[u][0]
 		written := slices.Concat(r.Object.At("/kind"), r.Object.At(""))
 		if slices.ContainsFunc(written, func(at render.Origin) bool { return d.reported[place{at.File, 0}] }) {
@@ -415,6 +420,31 @@ func (d *Documents) Rest() []policy.Result {
 		results = append(results, x.Fingerprinted())
 	}
 	return append(results, d.unchecked()...)
+}
+
+// deployedElsewhere returns a function that reports whether the object of a document that nothing deploys any more is the one of
+// the base that the head deploys from another file.
+func (d *Documents) deployedElsewhere() func(*render.Object) bool {
+	type written struct {
+		fileKind
+		name string
+	}
+	from, deployed := make(map[written]bool), make(map[policy.Identity]bool)
+	if len(d.idle) > 0 {
+		for _, o := range slices.Concat(render.Objects(d.head.Units), render.Objects(d.head.Others)) {
+			deployed[d.ids.Of(o).Anywhere()] = true
+		}
+		for _, o := range slices.Concat(render.Objects(d.base.Units), render.Objects(d.base.Others)) {
+			if !isUnreached(o) && deployed[d.ids.Of(o).Anywhere()] {
+				for _, at := range o.At("/kind") {
+					from[written{fileKind{at.File, o.GetKind()}, o.GetName()}] = true
+				}
+			}
+		}
+	}
+	return func(o *render.Object) bool {
+		return slices.ContainsFunc(o.At("/kind"), func(at render.Origin) bool { return from[written{fileKind{at.File, o.GetKind()}, o.GetName()}] })
+	}
 }
 
 // unchecked returns an Unknown result for each directory with documents that the change adds or edits,
