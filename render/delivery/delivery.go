@@ -114,6 +114,16 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	return c.row(updated, &subject{Object: now, live: was})
 }
 
+// LeavesSince reports whether the deployer of an object leaves its update only because of what the change itself says, such as an
+// annotation that it adds.
+func LeavesSince(was, now *render.Object) bool {
+	if was.Unit == nil || was.Unit.Owner == nil || now.Unit == nil {
+		return false
+	}
+	r := rowFor(updated, &subject{Object: was, live: was})
+	return r == nil || r.act != Leave
+}
+
 // Sends returns how the deployer of an object sends it to the API server: Apply, as kubectl apply does, Replace,
 // ApplyServerSide or ApplyDifference. was is the object before an update, or nil.
 func Sends(was, now *render.Object) Act {

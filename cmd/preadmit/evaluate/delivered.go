@@ -93,7 +93,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			reason, at := delivery.LeavesAlone(r.Object)
 			if note(r.Object, notApplied+reason, at); !wasLeft {
 				r.Operation, r.OldObject = policy.Create, nil
-				d.perhaps(r, condition{"its deployer leaves it alone because of this change (" + reason + "); otherwise: ", undoHint, at})
+				d.perhaps(r, condition{leftSince(reason), undoHint, at})
 			}
 			continue
 		case wasLeft && r.Object == nil && act != delivery.Leave:
@@ -145,7 +145,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		case act == delivery.Leave && r.Operation == policy.Delete:
 			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
 		case act == delivery.Leave:
-			note(r.Object, notApplied+why, nil)
+			if note(r.Object, notApplied+why, nil); r.Operation == policy.Update && why != delivery.Suspended && delivery.LeavesSince(r.OldObject, r.Object) {
+				d.perhaps(r, condition{text: leftSince(why), hint: undoHint})
+			}
 		case act == delivery.Recreate:
 			d.made = append(d.made, r.Recreating()...)
 		case act == delivery.CreateAgain:
@@ -167,6 +169,11 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 }
 
 const notApplied = " not applied: "
+
+// leftSince begins the denials of what a deployer would apply without something that the change adds.
+func leftSince(why string) string {
+	return "its deployer leaves it alone because of this change (" + why + "); otherwise: "
+}
 
 // sort moves the deletions that come before others of their unit to the front, and fills gone.
 func (d *deliveries) sort(c *delivery.Change) {

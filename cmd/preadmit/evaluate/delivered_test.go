@@ -166,7 +166,7 @@ func TestChangeMatrix(t *testing.T) {
 		{"HelmRelease", with(), with(charted), recreated, "helm-controller action.ReleaseTargetChanged"},
 		{"HelmRelease", with(), with(handed, released), recreated, "helm pkg/action Uninstall.deleteRelease does not ask whose an object is"},
 		{"HelmRelease", with(), with(handed, edited), "UPDATE n/o", "helm-controller upgrades a release that another HelmRelease has installed"},
-		{"HelmRelease", with(suspended), with(handed, edited), "CREATE n/o", "helm-controller reconcileDelete deletes nothing; the version on the cluster may be older"},
+		{"HelmRelease", with(suspended), with(handed, edited), "CREATE n/o, perhaps UPDATE n/o", "helm-controller reconcileDelete deletes nothing; the version on the cluster may be older"},
 		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), handed, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(), with(moved), "DELETE n/o, CREATE m/o", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
@@ -209,6 +209,7 @@ func TestChangeMatrix(t *testing.T) {
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine deleteBeforeCreation"},
 		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(removed, spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), "DELETE n/o", "argo-cd autoSync, with the new spec"},
 		{"Application", with(spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), with(removed, spec("{syncPolicy: {automated: {}}}")), "DELETE n/o", "argo-cd autoSync, perhaps before the new spec"},
+		{"Kustomization", with(), with(annotated(flux+"ssa=IfNotPresent"), edited), "perhaps UPDATE n/o", "ssa shouldSkipApply, without the annotation"},
 		{"Kustomization", with(spec("{prune: false}")), with(removed, spec("{prune: true}")), "perhaps DELETE n/o", "kustomize-controller prune, with the new spec and the old inventory"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine sync.Reconcile"},
 
@@ -230,6 +231,11 @@ func TestChangeMatrix(t *testing.T) {
 		for _, r := range d.made {
 			if o := r.Subject(); r.Operation != policy.Update || !r.Unchanged() {
 				got = append(got, fmt.Sprintf("%s %s/%s", r.Operation, o.EffectiveNamespace(), o.GetName()))
+			}
+		}
+		for _, r := range d.unsent {
+			if r.Operation == policy.Update {
+				got = append(got, fmt.Sprintf("perhaps %s %s/%s", r.Operation, r.Object.EffectiveNamespace(), r.Object.GetName()))
 			}
 		}
 		for _, r := range d.lost {
