@@ -212,7 +212,7 @@ func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request, 
 	of := func(r *policy.Result) failure { return failure{r.Engine, r.Policy, r.Rule, r.Object} }
 	certain := make(map[failure]bool)
 	for i := range e.Results {
-		if r := &e.Results[i]; r.Outcome == policy.Fail || r.Undecided() {
+		if r := &e.Results[i]; r.Baseline.Counts() && (r.Outcome == policy.Fail || r.Undecided()) {
 			certain[of(r)] = true
 		}
 	}
