@@ -64,6 +64,7 @@ type Request struct {
 	Method      Method         // how the client sends Object
 	Run         Run            // of Helm that makes the request
 	Recreated   bool           // the object is deleted and created again, under the same name or one with another hash of its content; this is either request
+	Unseen      bool           // which version of OldObject is on the cluster is unknown
 
 	// Chain.Review sets the following fields from its Kinds. They are
 	// read-only.

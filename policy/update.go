@@ -83,6 +83,8 @@ func (c Chain) convertOld(req *Request) (map[string]any, error) {
 	from := req.OldObject.GroupVersionKind()
 	_, stored := req.OldObject.Provenance.(mutated)
 	switch {
+	case req.Unseen:
+		return nil, errors.New("its unit was not rendered there")
 	case !stored && req.Object != nil && render.Equal(req.OldObject.Object, req.Object.Object):
 		return req.Admitted, nil
 	case stored && from == req.Kind && !c.scopeUnknown(req):
@@ -110,7 +112,7 @@ func (c Chain) decideOld(ctx context.Context, req *Request, results, mutations [
 		results = undecideDiffering(results, mutations, slices.DeleteFunc(others, func(r Result) bool { return !r.fails() }), "depends on the object at the base, which can't be read: "+Shorten(req.oldError.Error(), MaxMessage))
 	}
 	for i := range results {
-		if results[i].fails() {
+		if results[i].fails() && !req.Unseen {
 			results[i].Assumed = append(slices.Clone(results[i].Assumed), why)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -192,7 +193,7 @@ func (l links) of(c *Change) string {
 	switch {
 	case c.Origin == nil:
 		return ""
-	case c.happens() == "deleted":
+	case c.Operation == policy.Delete:
 		return l.at(l.base, *c.Origin)
 	default:
 		return l.to(*c.Origin)

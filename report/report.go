@@ -90,7 +90,7 @@ type Change struct {
 	From      *render.Key      `json:"from,omitempty"`      // its earlier unit or version, if it had another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
 	Recreated bool             `json:"recreated,omitempty"` // its deployer deletes it and creates it again
-	Uncertain bool             `json:"uncertain,omitempty"` // it is created or updated: at the base its unit could not be rendered or was suspended
+	Uncertain bool             `json:"uncertain,omitempty"` // it is unknown whether it is on the cluster, since at the base its unit could not be rendered or its deployer did not act: it is created or updated, or perhaps deleted
 	Dropped   bool             `json:"dropped,omitempty"`   // its old deployer deletes it, unless the new one applies it first
 	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted
 	// Diff is the change of the object as rendered, in lines of a unified diff.
@@ -403,7 +403,8 @@ type EnforcedRow struct {
 	Policies []string `json:"policies"`
 }
 
-var happenings = []string{"created", "created or updated", "updated", "moved", "recreated", "deleted"}
+// happenings are the words of Change.happens, in the order in which readers get them.
+var happenings = []string{"created", "created or updated", "updated", "recreated", "perhaps deleted", "deleted", "moved"}
 
 // moves reports whether the object has another unit alone.
 func (c *Change) moves() bool {
@@ -427,6 +428,8 @@ func (c *Change) happens() string {
 		return "recreated"
 	case c.Unchanged:
 		return "moved"
+	case c.Uncertain && c.Operation == policy.Delete:
+		return "perhaps deleted"
 	case c.Uncertain:
 		return "created or updated"
 	case c.Operation == policy.Create:

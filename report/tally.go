@@ -102,7 +102,7 @@ func happeningCount(changes []Change, noun string) string {
 		counts[changes[i].happens()]++
 	}
 	var words []string
-	for _, word := range []string{"created", "created or updated", "updated", "recreated", "deleted", "moved"} {
+	for _, word := range happenings {
 		switch n := counts[word]; {
 		case n > 0 && len(words) == 0 && noun != "":
 			words = append(words, policy.Plural(n, noun)+" "+word)

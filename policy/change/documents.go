@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -364,32 +365,86 @@ func (d *Documents) noteIdle(r *policy.Request) {
 	d.idleIn[u] = append(d.idleIn[u], r)
 }
 
-// Rest returns an Unknown result for each unit that the change stops deploying, and for each document
-// that the change adds or edits and that is not checked only because of the change. Call it after
+// Rest returns an Unknown result for the units that the change stops deploying, one for all that the same unit of the base
+// deployed, and for each document that the change adds or edits and that is not checked only because of the change. Call it after
 // NoLongerDeployed for all clusters: it leaves out files and documents that have a result already.
 func (d *Documents) Rest() []policy.Result {
-	var results []policy.Result
+	readers := make(map[string]string) // of files at the base
+	for _, x := range d.base.Documents() {
+		if len(x.Units) > 0 {
+			readers[x.File] = x.Units[0]
+		}
+	}
+	var order []string
+	idle := make(map[string][]*policy.Request) // by what deployed them
+	stays := d.deployedElsewhere()
 	for _, u := range d.idle {
+		d.idleIn[u] = slices.DeleteFunc(d.idleIn[u], func(r *policy.Request) bool { return r.OldObject == nil && stays(r.Object) })
+		if len(d.idleIn[u]) == 0 {
+			continue
+		}
 		r := d.idleIn[u][0]
-		origins := r.Object.At("")
-		written := slices.Concat(r.Object.At("/kind"), origins)
+		written := slices.Concat(r.Object.At("/kind"), r.Object.At(""))
 		if slices.ContainsFunc(written, func(at render.Origin) bool { return d.reported[place{at.File, 0}] }) {
 			continue
 		}
+		by := "the base"
+		if r.OldObject != nil {
+			by = r.OldObject.Unit.Identity()
+		} else if len(written) > 0 {
+			by = cmp.Or(readers[written[0].File], by)
+		}
+		if idle[by] == nil {
+			order = append(order, by)
+		}
+		idle[by] = append(idle[by], d.idleIn[u]...)
+	}
+	var results []policy.Result
+	for _, by := range order {
+		r := idle[by][0]
 		what := fmt.Sprintf("%s %s", r.Object.GetKind(), r.Object.Key().Name)
-		if n := len(d.idleIn[u]); n > 1 {
+		if n := len(idle[by]); n > 1 {
 			what = fmt.Sprintf("%d objects, among them %s", n, what)
 		}
-		object, by := d.ids.Key(r.Object), "the base"
+		object := d.ids.Key(r.Object)
 		object.Unit = "" // the unit's own results do not count, but this one does
 		if r.OldObject != nil {
-			object, by = d.ids.Key(r.OldObject), r.OldObject.Unit.Identity()
+			object = d.ids.Key(r.OldObject)
+		}
+		var origins []render.Origin
+		for _, r := range idle[by] {
+			origins = append(origins, r.Object.At("")...)
 		}
 		x := Undecided("no-longer-deployed", policy.Delete, origins, "no longer checked: %s, which %s deployed and nothing found in the tree deploys now", what, by)
 		x.Object, x.Hint = object, "delete the files if nothing is to deploy them"
 		results = append(results, x.Fingerprinted())
 	}
 	return append(results, d.unchecked()...)
+}
+
+// deployedElsewhere returns a function that reports whether the object of a document that nothing deploys any more is the one of
+// the base that the head deploys from another file.
+func (d *Documents) deployedElsewhere() func(*render.Object) bool {
+	type written struct {
+		fileKind
+		name string
+	}
+	from, deployed := make(map[written]bool), make(map[policy.Identity]bool)
+	if len(d.idle) > 0 {
+		for _, o := range slices.Concat(render.Objects(d.head.Units), render.Objects(d.head.Others)) {
+			deployed[d.ids.Of(o).Anywhere()] = true
+		}
+		for _, o := range slices.Concat(render.Objects(d.base.Units), render.Objects(d.base.Others)) {
+			if !isUnreached(o) && deployed[d.ids.Of(o).Anywhere()] {
+				for _, at := range o.At("/kind") {
+					from[written{fileKind{at.File, o.GetKind()}, o.GetName()}] = true
+				}
+			}
+		}
+	}
+	return func(o *render.Object) bool {
+		return slices.ContainsFunc(o.At("/kind"), func(at render.Origin) bool { return from[written{fileKind{at.File, o.GetKind()}, o.GetName()}] })
+	}
 }
 
 // unchecked returns an Unknown result for each directory with documents that the change adds or edits,

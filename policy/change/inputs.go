@@ -9,6 +9,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -87,17 +88,25 @@ func changedInputs(base, head *Side) map[string]bool {
 			continue
 		}
 		var files []string
+		named := make(map[string]bool) // by the unit, or opened by it
 		for _, s := range []*Side{base, head} {
+			uses := s.Walked.Uses(u.Path)
+			for _, name := range uses {
+				named[name] = true
+			}
 			if u.Owner == nil {
-				for _, name := range append(s.Walked.Uses(u.Path), u.Path) {
+				for _, name := range append(uses, u.Path) {
 					files = append(files, below(s.Tree, name)...)
 				}
 			}
 		}
 		for unit, s := range map[*render.Unit]*Side{old: base, u: head} {
 			files = append(files, s.Deployed.Reads[unit]...)
+			for _, name := range s.Deployed.Reads[unit] {
+				named[name] = true
+			}
 			names := s.Deployed.Named[unit]
-			if unit.Owner != nil { // the ApplicationSet names files for other Applications, too
+			if generated(unit.Owner) { // the ApplicationSet names files for other Applications, too
 				names = slices.Concat(names, s.Deployed.Named[unit.Owner.Unit])
 			}
 			for _, name := range names {
@@ -109,17 +118,28 @@ func changedInputs(base, head *Side) map[string]bool {
 		same := func(a, b *render.Object) bool { return reflect.DeepEqual(a.Object, b.Object) }
 		changed[u.Identity()] = (u.Owner == nil) != (old.Owner == nil) || u.Owner != nil && !same(u.Owner, old.Owner) ||
 			!slices.EqualFunc(base.Deployed.Asked[old], head.Deployed.Asked[u], same) ||
-			slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name) && differs(name) })
+			slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name, named) && differs(name) })
 	}
 	return changed
 }
 
+// generated reports whether an object, which may be nil, is made by a generator of Applications or Kustomizations.
+func generated(o *render.Object) bool {
+	return o != nil && o.Unit != nil && o.Unit.Owner != nil && strings.HasSuffix(o.Unit.Owner.GetKind(), "Set")
+}
+
 func complete(u *render.Unit) bool { return len(u.Objects) > 0 && len(render.Failures(u.Err)) == 0 }
 
-// isDocumentation reports whether a file is documentation of a chart, such as its
-// README.md.
-func isDocumentation(u *render.Unit, name string) bool {
-	return (u.Kind == "helm" || u.Renderer == "helm") && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
+// isDocumentation reports whether a file is documentation, such as README.md: of a chart, which reads all files but only uses those
+// in other directories, or in a directory of manifests, unless it is named there.
+func isDocumentation(u *render.Unit, name string, named map[string]bool) bool {
+	if !slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name)) {
+		return false
+	}
+	if u.Kind == "helm" || u.Renderer == "helm" {
+		return path.Dir(name) == u.Path
+	}
+	return !named[name]
 }
 
 // below returns a file or directory and everything in it.

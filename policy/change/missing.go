@@ -2,9 +2,12 @@ package change
 
 import (
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -29,6 +32,51 @@ func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 		slices.SortFunc(list, func(a, b *render.Object) int { return strings.Compare(Where(a), Where(b)) })
 	}
 	return gone, other
+}
+
+// PerhapsGone returns the objects in files of units that the base could not render and that the head does, as far as
+// the head no longer deploys an object of that kind and name. An earlier version of the unit may have put them on the cluster.
+func PerhapsGone(base, head *Side) (gone []*render.Object) {
+	failed, known := make(map[string]*render.Unit), Resumed(base, head) // by path
+	now := render.ByIdentity(head.Units)
+	for _, u := range base.Units {
+		if is := now[u.Identity()]; len(render.Failures(u.Err)) > 0 && u.State != render.Unreached && known(u.Identity()) && (is != nil || u.Owner != nil) {
+			failed[u.Path] = u
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	stays := make(map[schema.GroupKind][]string)
+	for _, s := range []*Side{base, head} {
+		for _, o := range s.objects(func(u *render.Unit) []*render.Object { return u.Objects }) {
+			if gk := o.GroupVersionKind().GroupKind(); !isUnreached(o) {
+				stays[gk] = append(stays[gk], o.GetName())
+			}
+		}
+	}
+	read := make(map[fileKind]bool) // by the head, as something else
+	for _, x := range head.Documents() {
+		read[fileKind{x.File, x.Kind}] = x.State == render.DocData || x.State == render.DocLocalConfig || x.State == render.DocDeleted
+	}
+	objects := base.Walked.Objects()
+	for _, x := range base.Documents() {
+		dir := x.File
+		for dir != "." && failed[dir] == nil {
+			dir = path.Dir(dir)
+		}
+		if x.State != render.DocFailed || failed[dir] == nil || read[fileKind{x.File, x.Kind}] {
+			continue
+		}
+		for _, o := range objects(x) {
+			if _, patch := o.Object["$patch"]; patch || slices.ContainsFunc(stays[o.GroupVersionKind().GroupKind()], func(name string) bool { return strings.Contains(name, o.GetName()) }) {
+				continue
+			}
+			o.Unit = failed[dir]
+			gone = append(gone, o)
+		}
+	}
+	return gone
 }
 
 // counted returns the evaluated objects, as they are written: the configuration may put an

@@ -3,6 +3,7 @@ package argocd
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,17 @@ func newGeneration(t *testing.T, spec map[string]any, files fstest.MapFS, secret
 	g.lister.ctx = t.Context()
 	g.engine = *newTestEngine(t, typed.Spec.GoTemplate, typed.Spec.GoTemplateOptions)
 	return g
+}
+
+// TestDirectories holds that only directories count that Git has: those with files.
+func TestDirectories(t *testing.T) {
+	t.Parallel()
+	l := lister{ctx: t.Context()}
+	tree := fstest.MapFS{"teams/a/x.yaml": {}, "teams/b": {Mode: fs.ModeDir}, "teams/.c/x.yaml": {}}
+	names, err := l.list(render.Repository{FS: tree, Root: "."}, listing{kind: directories})
+	if rendertest.OK(t, err); !slices.Equal(names, []string{"teams", "teams/a"}) {
+		t.Errorf("%q", names)
+	}
 }
 
 type generatorRow struct {

@@ -36,15 +36,12 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 	u := d.unit
 	project := d.project()
 	u.User, u.Impersonates = d.user(project)
-	if u.State == render.Suspended {
-		return u
-	}
 	if len(render.Failures(err)) > 0 && !(len(objects) > 0 && render.OnlyMissing(err)) {
-		u.Objects, u.Err, u.State = objects, err, state(err) // objects that were rendered nevertheless show which ones are not followed
+		u.Objects, u.Err, u.State = objects, err, cmp.Or(u.State, state(err)) // objects that were rendered nevertheless show which ones are not followed
 		return u
 	}
 	objects, twice := d.distinct(d.finish(objects))
-	u.Objects, u.Err, u.State = objects, errors.Join(err, twice, d.permitted(project, objects)), state(err)
+	u.Objects, u.Err, u.State = objects, errors.Join(err, twice, d.permitted(project, objects)), cmp.Or(u.State, state(err))
 	return u
 }
 
@@ -66,7 +63,6 @@ func (d *deployment) run() ([]*render.Object, error) {
 	}
 	if app.Metadata.Annotations["argocd.argoproj.io/skip-reconcile"] == "true" {
 		d.unit.State, d.unit.Reason = render.Suspended, "annotation argocd.argoproj.io/skip-reconcile has Argo CD leave it alone"
-		return nil, nil
 	}
 	return d.render()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -235,12 +236,13 @@ func (g *generation) fileParams(m map[string]any, places func(pointer string) []
 }
 
 // list returns the names of a repository's directories or files, sorted. Like
-// Argo CD it leaves out directories whose name begins with a dot.
+// Argo CD it leaves out directories whose name begins with a dot. Git has no empty directories,
+// although a work tree keeps those whose files are removed.
 func (l *lister) list(repo render.Repository, key listing) ([]string, error) {
 	if names, ok := l.known[key]; ok {
 		return names, nil
 	}
-	seen := 0
+	seen, held := 0, make(map[string]bool) // directories that hold files
 	var names []string
 	err := fs.WalkDir(repo.FS, repo.Path("."), func(name string, d fs.DirEntry, err error) error {
 		if seen++; seen > maxFiles {
@@ -252,14 +254,20 @@ func (l *lister) list(repo render.Repository, key listing) ([]string, error) {
 			return l.ctx.Err()
 		case d.IsDir() && (key.kind == directories && strings.HasPrefix(d.Name(), ".") || d.Name() == ".git"):
 			return fs.SkipDir
-		case d.IsDir() == (key.kind == directories):
+		case d.IsDir():
+		case key.kind == files:
 			names = append(names, rel)
+		default:
+			for dir := path.Dir(rel); dir != "." && !held[dir]; dir = path.Dir(dir) {
+				held[dir] = true
+			}
 		}
 		return l.ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
+	names = append(names, slices.Collect(maps.Keys(held))...)
 	slices.Sort(names)
 	if l.known == nil {
 		l.known = make(map[listing][]string)

@@ -34,6 +34,7 @@ const (
 	ApplyServerSide              // the API server merges the manifest into the object
 	ApplyAsData                  // ApplyServerSide, of a Secret whose stringData is moved to data
 	ApplyDifference              // it changes a custom resource by the difference between the two manifests, whatever is on the cluster
+	DeletePerhaps                // it deletes the object, if its own change comes first
 )
 
 // Suspended is the reason to leave the objects of a suspended deployer.
@@ -113,6 +114,16 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	return c.row(updated, &subject{Object: now, live: was})
 }
 
+// LeavesSince reports whether the deployer of an object leaves its update only because of what the change itself says, such as an
+// annotation that it adds.
+func LeavesSince(was, now *render.Object) bool {
+	if was.Unit == nil || was.Unit.Owner == nil || now.Unit == nil {
+		return false
+	}
+	r := rowFor(updated, &subject{Object: was, live: was})
+	return r == nil || r.act != Leave
+}
+
 // Sends returns how the deployer of an object sends it to the API server: Apply, as kubectl apply does, Replace,
 // ApplyServerSide or ApplyDifference. was is the object before an update, or nil.
 func Sends(was, now *render.Object) Act {
@@ -139,7 +150,10 @@ func (c *Change) row(at step, s *subject) (Act, string) {
 // rowFor returns the first row that fits an object of a unit, or nil.
 func rowFor(at step, s *subject) *row {
 	deployer := "Helm"
-	if s.owner = s.Unit.Owner; s.owner != nil {
+	if s.owner == nil {
+		s.owner = s.Unit.Owner
+	}
+	if s.owner != nil {
 		deployer = s.owner.GetKind()
 	}
 	for i := range rows {
@@ -224,7 +238,7 @@ func (c *Change) deletedBelow(o *render.Object, owners int) (Act, string) {
 	case stays != nil && (c.suspended(stays) || stays.State == render.Suspended && len(stays.Objects) == 0 && len(render.Failures(stays.Err)) > 0):
 		return Leave, Suspended
 	case stays != nil:
-		return c.row(pruned, &subject{Object: o})
+		return c.pruned(o, stays.Owner)
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
 		return Leave, "its deployer was suspended, which then deletes nothing"
 	case owner != nil && owners < maxOwners:
@@ -233,6 +247,24 @@ func (c *Change) deletedBelow(o *render.Object, owners int) (Act, string) {
 		}
 	}
 	return c.row(uninstalled, &subject{Object: o})
+}
+
+// pruned returns how a deployer acts on an object that is gone. now is the deployer after the change. If it starts to delete what
+// is gone, it finds the object by its labels or owner on the cluster. A Kustomization finds only what it applied the last time, so the
+// order decides.
+func (c *Change) pruned(o, now *render.Object) (Act, string) {
+	act, why := c.row(pruned, &subject{Object: o})
+	if act != Leave || now == nil {
+		return act, why
+	}
+	switch again, _ := c.row(pruned, &subject{Object: o, owner: now}); {
+	case again == Leave:
+		return act, why
+	case now.GetKind() == "Kustomization":
+		return DeletePerhaps, ""
+	default:
+		return again, ""
+	}
 }
 
 // suspended reports whether the deployer of a unit stays suspended. One that the change suspends

@@ -33,6 +33,9 @@ type kustomizationSpec struct {
 	PostBuild               *postBuild        `json:"postBuild"`
 	DependsOn               []reference       `json:"dependsOn"`
 	DeletionPolicy          string            `json:"deletionPolicy"`
+	Decryption              struct {
+		Provider string `json:"provider"`
+	} `json:"decryption"`
 }
 
 type patch struct {
@@ -110,7 +113,28 @@ func (t *task) kustomization() error {
 	}
 	t.unit.Objects = objects
 	t.checkObjects()
+	if spec.Decryption.Provider == "" {
+		t.warnEncrypted(objects)
+	}
 	return missing
+}
+
+// warnEncrypted warns of Secrets that SOPS encrypted: without spec.decryption the controller builds the Kustomization but
+// applies nothing of it (IsEncryptedSecret in its method apply).
+func (t *task) warnEncrypted(objects []*render.Object) {
+	var names []string
+	for _, o := range objects {
+		if _, is := o.Object["sops"]; is && o.GetAPIVersion() == "v1" && o.GetKind() == "Secret" {
+			names = append(names, o.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	e := t.error("/spec", "not-decrypted", "Kustomization %s/%s sets no spec.decryption, so Flux applies nothing of it: SOPS encrypts its Secrets: %s",
+		t.object.GetNamespace(), t.object.GetName(), few(names))
+	e.Hint, e.Undecided = "set spec.decryption.provider: sops", true
+	t.warn(e)
 }
 
 func withNamespace(r reference, o *render.Object) reference {

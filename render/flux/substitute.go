@@ -203,17 +203,20 @@ func (v variables) leaveOpen(o *render.Object, absent []*absentSource) {
 	}
 }
 
-const maxNamed = 5 // variables in a message
+// few lists names for a message, of many the first ones.
+func few(names []string) string {
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
 
 func (t *task) warnAbsent(a *absentSource) {
 	if len(a.names) == 0 {
 		return
 	}
-	names := strings.Join(a.names[:min(len(a.names), maxNamed)], ", ")
-	if more := len(a.names) - maxNamed; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	e := t.error(a.pointer, "missing-values", "there is no %s %s/%s in the tree: whether it sets %s on the cluster is not known", a.Kind, t.object.GetNamespace(), a.Name, names)
+	e := t.error(a.pointer, "missing-values", "there is no %s %s/%s in the tree: whether it sets %s on the cluster is not known", a.Kind, t.object.GetNamespace(), a.Name, few(a.names))
 	e.Hint = dataHint(t.object.GetNamespace(), a.Name)
 	e.Undecided = true
 	t.warn(e)

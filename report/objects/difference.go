@@ -36,8 +36,11 @@ type Sides struct {
 	BaseFile, HeadFile func(name string) string // names of files in reports
 	Half               func(unit string) bool   // one side could not render it whole
 	Resumed            func(unit string) bool   // only the head has a deployer that can apply it
-	Dropped            map[*render.Object]bool  // of the base; their old deployer perhaps deletes them, since they move
+	Uncertain          map[*render.Object]bool  // it is unknown whether they are on the cluster
 	Ignore             []Ignored                // fields whose changes are not shown
+
+	// Dropped are objects that move, each with that of the base, which its old deployer perhaps deletes.
+	Dropped map[*render.Object]*render.Object
 }
 
 // Changes returns the changes that requests make to the cluster. Units that one
@@ -58,8 +61,12 @@ func Changes(reqs []policy.Request, s Sides) (changes []report.Change, notes []s
 			both.Operation, both.OldObject = policy.Update, r.Instead
 			r = &both
 		}
-		c := report.Change{Operation: r.Operation, Object: d.ids.Key(r.Subject()), Recreated: recreated, Dropped: s.Dropped[r.OldObject]}
-		c.Uncertain = r.Operation == policy.Create && s.Resumed(r.Subject().Key().Unit)
+		c := report.Change{Operation: r.Operation, Object: d.ids.Key(r.Subject()), Recreated: recreated, Uncertain: s.Uncertain[r.Subject()]}
+		if old := s.Dropped[r.Object]; old != nil {
+			from := d.ids.Key(old)
+			c.Dropped, c.From = true, &from
+			c.Takes = d.taken(old)
+		}
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
@@ -153,7 +160,7 @@ func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 	case policy.Update:
 		was, now := c.sides.Shown(r, c.notes)
 		change.Origin = first(ownFirst(now, changedAt(was, now)), c.sides.HeadFile)
-		if change.Recreated || change.Dropped {
+		if change.Recreated {
 			change.Takes = c.taken(r.OldObject)
 		}
 		if !change.Unchanged && c.left > 0 {

@@ -139,9 +139,9 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	trusted := b.trusted(in)
 	e.notes = append(e.notes, d.notes...)
 	var left []string
-	e.changes, left = objects.Changes(reqs, objects.Sides{
-		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display,
-		Half: half, Resumed: change.Resumed(was, now), Dropped: d.dropped, Ignore: o.Configuration.Diff.Ignore,
+	e.changes, left = objects.Changes(slices.Concat(reqs, d.lost), objects.Sides{
+		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half,
+		Resumed: change.Resumed(was, now), Uncertain: d.uncertain, Dropped: d.dropped, Ignore: o.Configuration.Diff.Ignore,
 	})
 	e.notes = append(e.notes, left...)
 	same, changed := policy.Divide(reqs)
@@ -239,7 +239,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		}
 		b.placeAtBase(r)
 	}
-	ignored, err := e.reviewUnsent(ctx, e.shard.requests(s.By(d.unsent)))
+	ignored, err := e.reviewUnsent(ctx, e.shard.requests(s.By(d.unsent)), d.conditions)
 	if err != nil {
 		return err
 	}

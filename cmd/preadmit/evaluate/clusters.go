@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // eachCluster calls one for each cluster with the input's objects on it, and joins the results. If
@@ -32,11 +33,19 @@ func (e *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 		part := &Evaluation{base: e.base, passes: e.passes, held: e.held, shard: e.shard}
 		err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) })
 		e.join(part)
+		if n := len(render.Objects(in.On(name).Head)); n > 0 && part.Engines != nil && !slices.ContainsFunc(part.Engines.Rules(), ofPolicy) {
+			e.notes = append(e.notes, fmt.Sprintf("no policy is on cluster %s, so its %s are checked by schemas alone", cmp.Or(name, "without a name"), policy.Plural(n, "object")))
+		}
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}
 	}
 	return nil
+}
+
+// ofPolicy reports whether a rule belongs to a policy rather than to the definition of a kind.
+func ofPolicy(r policy.Rule) bool {
+	return r.Engine != policy.EngineSchema && r.Engine != policy.EngineCRD
 }
 
 // join adds the results for one cluster.

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -16,19 +18,43 @@ import (
 
 // deliveries are the requests that deployers make of a change.
 type deliveries struct {
-	made   []policy.Request        // in the order in which they are made
-	unsent []policy.Request        // of objects that deployers leave alone only because of the change, and of those that they perhaps delete
-	gone   map[*render.Object]bool // objects that are deleted before others of their unit are applied
-	// dropped are objects of the base that move, and that their old deployer deletes unless the new one applies them first
-	dropped map[*render.Object]bool
-	notes   []string // about the objects left alone, with reasons
+	made []policy.Request        // in the order in which they are made
+	gone map[*render.Object]bool // objects that are deleted before others of their unit are applied
+	// unsent are requests that deployers perhaps make, and those of objects that they leave alone only because of the change
+	unsent     []policy.Request
+	conditions map[*render.Object]condition // of the unsent, by their subjects
+	// dropped are objects that move, each with that of the base, which its old deployer deletes unless the new one applies it first
+	dropped   map[*render.Object]*render.Object
+	lost      []policy.Request        // that delete objects which perhaps are on the cluster
+	uncertain map[*render.Object]bool // objects that are created or updated, and those of the lost
+	notes     []string                // about the objects left alone, with reasons
+}
+
+// A condition says under which circumstances a request is made. It begins the messages of the request's denials.
+type condition struct {
+	text, hint string
+	at         []render.Origin // what makes it so, if that is a line
+}
+
+// perhaps adds a request that is made under a condition.
+func (d *deliveries) perhaps(r policy.Request, c condition) {
+	d.unsent = append(d.unsent, r)
+	d.conditions[r.Subject()] = c
+}
+
+// lose adds a request that perhaps deletes an object.
+func (d *deliveries) lose(r policy.Request, when string) {
+	d.uncertain[r.OldObject] = true
+	d.lost = append(d.lost, r)
+	d.perhaps(r, condition{text: when})
 }
 
 // delivered returns the requests that deployers make instead of reqs: none for an object that they leave
 // alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a deployer that the
-// change resumes.
+// change resumes. Such an object may be on the cluster already, and is then updated.
 func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (*deliveries, error) {
-	c, d := delivery.New(was.Head, now.Head), &deliveries{dropped: make(map[*render.Object]bool)}
+	c, resumed := delivery.New(was.Head, now.Head), change.Resumed(was.Side(), now.Side())
+	d := &deliveries{conditions: make(map[*render.Object]condition), dropped: make(map[*render.Object]*render.Object), uncertain: make(map[*render.Object]bool)}
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
 	left, places := make(map[string]int), make(map[string]string)
 	note := func(o *render.Object, why string, at []render.Origin) {
@@ -51,8 +77,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		if wasLeft && isLeft && r.Unchanged() {
 			continue
 		}
-		if delivery.Resumed(r.OldObject, r.Object) || wasLeft && r.Object != nil && !isLeft {
-			r.Operation, r.OldObject = policy.Create, nil
+		old, uncertain := r.OldObject, r.Operation == policy.Create && !r.Recreated && resumed(r.Object.Key().Unit)
+		if delivery.Resumed(old, r.Object) || wasLeft && r.Object != nil && !isLeft {
+			r.Operation, r.OldObject, uncertain = policy.Create, nil, true
 		}
 		if r.Run == policy.OtherRun && !r.Unchanged() && !upgraded[r.Object.Key()] {
 			note(r.Object, notApplied+"upgrades of the release do not write such objects", nil)
@@ -65,12 +92,14 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		case isLeft && why != delivery.Suspended:
 			reason, at := delivery.LeavesAlone(r.Object)
 			if note(r.Object, notApplied+reason, at); !wasLeft {
-				d.unsent = append(d.unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo, Method: r.Method})
+				r.Operation, r.OldObject = policy.Create, nil
+				d.perhaps(r, condition{leftSince(reason), undoHint, at})
 			}
 			continue
 		case wasLeft && r.Object == nil && act != delivery.Leave:
 			note(r.OldObject, " removed, which the deployer left alone: deleted if an earlier version is on the cluster", nil)
-			d.unsent = append(d.unsent, r)
+			reason, _ := delivery.LeavesAlone(r.OldObject)
+			d.perhaps(r, condition{text: "its deployer left it alone (" + reason + "); if an earlier version is on the cluster, it is deleted: ", hint: undoHint})
 			continue
 		case act != delivery.Recreate && r.Unchanged():
 			act = delivery.Apply
@@ -94,22 +123,42 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 				act = delivery.Recreate
 			}
 		}
-		if act != delivery.Recreate && r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
-			note(r.OldObject, " moved to "+r.Object.Unit.Identity()+": deleted and created again, unless "+r.Object.Unit.Identity()+" is applied first", nil)
-			d.dropped[r.OldObject] = true
-			d.unsent = append(d.unsent, policy.Request{Operation: policy.Delete, OldObject: r.OldObject})
+		if act != delivery.Recreate && old != nil && r.Object != nil && !r.Recreated && c.Drops(old, r.Object) {
+			note(old, " moved to "+r.Object.Unit.Identity()+": deleted and created again, unless "+r.Object.Unit.Identity()+" is applied first", nil)
+			d.dropped[r.Object] = old
+			d.perhaps(policy.Request{Operation: policy.Delete, OldObject: old}, condition{
+				text: "it moves to another deployer, and the old one deletes it unless the new one applies it first: ",
+				hint: "have the old deployer keep it in a change of its own, such as by Prune=false or kustomize.toolkit.fluxcd.io/prune: disabled, and then move it",
+			})
+		}
+		if uncertain && act != delivery.Leave && r.Run != policy.OtherRun {
+			d.uncertain[r.Object] = true
+			if do, _ := c.Act(cmp.Or(old, r.Object), r.Object); do == delivery.Apply || do == delivery.RecreateIfRefused {
+				again := r
+				again.Operation, again.OldObject, again.Unseen = policy.Update, cmp.Or(old, r.Object), old == nil
+				d.perhaps(again, condition{text: "if it is on the cluster already, it is updated: "})
+			}
 		}
 		switch {
+		case act == delivery.DeletePerhaps:
+			d.lose(r, "its deployer deletes it if the deployer's own change comes first: ")
 		case act == delivery.Leave && r.Operation == policy.Delete:
 			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
 		case act == delivery.Leave:
-			note(r.Object, notApplied+why, nil)
+			if note(r.Object, notApplied+why, nil); r.Operation == policy.Update && why != delivery.Suspended && delivery.LeavesSince(r.OldObject, r.Object) {
+				d.perhaps(r, condition{text: leftSince(why), hint: undoHint})
+			}
 		case act == delivery.Recreate:
 			d.made = append(d.made, r.Recreating()...)
 		case act == delivery.CreateAgain:
 			d.made = append(d.made, r.Recreating()[1])
 		default:
 			d.made = append(d.made, r)
+		}
+	}
+	for _, o := range change.PerhapsGone(was.Side(), now.Side()) {
+		if act, _ := c.Act(o, nil); act != delivery.Leave {
+			d.lose(policy.Request{Operation: policy.Delete, OldObject: o}, "its unit could not be rendered at the base; if an earlier version has put it on the cluster, it is deleted: ")
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(left)) {
@@ -120,6 +169,11 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 }
 
 const notApplied = " not applied: "
+
+// leftSince begins the denials of what a deployer would apply without something that the change adds.
+func leftSince(why string) string {
+	return "its deployer leaves it alone because of this change (" + why + "); otherwise: "
+}
 
 // sort moves the deletions that come before others of their unit to the front, and fills gone.
 func (d *deliveries) sort(c *delivery.Change) {
@@ -144,29 +198,41 @@ func (d *deliveries) sort(c *delivery.Change) {
 
 const undoHint = "delete the document if nothing should deploy it; otherwise undo the annotation"
 
-// reviewUnsent returns an Unknown result for each denial of a request of an object that its deployer leaves
-// alone, or perhaps deletes. Otherwise the annotation that a change adds would hide the denial from this run and from all later ones.
-func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) (denied []policy.Result, err error) {
+// reviewUnsent returns an Unknown result for each denial of a request that deployers perhaps make, or that they do not
+// make only because of the change: otherwise the annotation that a change adds would hide the denial from this run and from all
+// later ones. What the request that is made for the same object fails, too, is left out.
+func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request, conditions map[*render.Object]condition) (denied []policy.Result, err error) {
+	type failure struct {
+		engine, policy, rule string
+		object               render.Key
+	}
+	if len(unsent) == 0 {
+		return nil, nil
+	}
+	of := func(r *policy.Result) failure { return failure{r.Engine, r.Policy, r.Rule, r.Object} }
+	certain := make(map[failure]bool)
+	for i := range e.Results {
+		if r := &e.Results[i]; r.Baseline.Counts() && (r.Outcome == policy.Fail || r.Undecided()) {
+			certain[of(r)] = true
+		}
+	}
 	for _, q := range unsent {
-		results, err := e.Engines.Chain.Review(ctx, []policy.Request{q})
+		is, reqs := conditions[q.Subject()], []policy.Request{q}
+		if q.Operation == policy.Update {
+			if err := e.Engines.Chain.StoreOld(ctx, reqs); err != nil {
+				return nil, err
+			}
+		}
+		results, err := e.Engines.Chain.Review(ctx, reqs)
 		if err != nil {
 			return nil, err
 		}
-		why, at := delivery.LeavesAlone(q.Subject())
 		for _, r := range results {
-			switch {
-			case r.Action != policy.Deny || r.Outcome != policy.Fail && r.Outcome != policy.Unknown:
+			fails := r.Outcome == policy.Fail || r.Undecided()
+			if !fails || r.Action != policy.Deny || q.Operation == policy.Update && certain[of(&r)] {
 				continue
-			case r.Operation == policy.Delete && why == "":
-				r.Message = "it moves to another deployer, and the old one deletes it unless the new one applies it first: " + r.Message
-				r.Hint = "have the old deployer keep it in a change of its own, such as by Prune=false or kustomize.toolkit.fluxcd.io/prune: disabled, and then move it"
-			case r.Operation == policy.Delete:
-				r.Hint = undoHint
-				r.Message = "its deployer left it alone (" + why + "); if an earlier version is on the cluster, it is deleted: " + r.Message
-			default:
-				r.Hint = undoHint
-				r.Message, r.Origins = "its deployer leaves it alone because of this change ("+why+"); otherwise: "+r.Message, slices.Concat(r.Origins, at)
 			}
+			r.Message, r.Hint, r.Origins = is.text+r.Message, is.hint, slices.Concat(r.Origins, is.at)
 			r.Outcome, r.Baseline = policy.Unknown, policy.New
 			denied = append(denied, r)
 		}

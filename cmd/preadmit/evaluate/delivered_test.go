@@ -23,7 +23,7 @@ type deployed struct {
 	kind       string // of the object; "" is none
 	name, own  string // of the object, with its own namespace
 	field      string // that differs
-	annotation string // key=value
+	annotation string // key=value;key=value
 	file       string // of the object
 }
 
@@ -65,8 +65,14 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 		if d.own != "" {
 			o.SetNamespace(d.own)
 		}
-		if key, value, ok := strings.Cut(d.annotation, "="); ok {
-			o.SetAnnotations(map[string]string{key: value})
+		annotations := make(map[string]string)
+		for a := range strings.SplitSeq(d.annotation, ";") {
+			if key, value, ok := strings.Cut(a, "="); ok {
+				annotations[key] = value
+			}
+		}
+		if len(annotations) > 0 {
+			o.SetAnnotations(annotations)
 		}
 		u.Objects = []*render.Object{o}
 	}
@@ -124,6 +130,9 @@ func TestChangeMatrix(t *testing.T) {
 		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm pkg/action filterManifestsToKeep"},
 		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm pkg/action Configuration.execHook"},
 
+		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), "CREATE n/o", "helm pkg/action deleteHooksByPolicy after the last run"},
+		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-failed")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), recreated, "helm pkg/action Configuration.execHook"},
+		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync;"+argo+"hook-delete-policy=HookSucceeded")), with(kind("Job"), annotated(argo+"hook=PreSync")), "CREATE n/o", "gitops-engine deleteOnPhaseSuccessful after the last sync"},
 		{"Helm", with(), with(annotated("helm.sh/hook=pre-upgrade")), recreated, "helm pkg/kube Client.update deletes it, pkg/action Configuration.execHook"},
 		{"Helm", with(annotated("helm.sh/hook=pre-upgrade")), with(), "CREATE n/o", "helm pkg/action existingResourceConflict"},
 
@@ -157,7 +166,7 @@ func TestChangeMatrix(t *testing.T) {
 		{"HelmRelease", with(), with(charted), recreated, "helm-controller action.ReleaseTargetChanged"},
 		{"HelmRelease", with(), with(handed, released), recreated, "helm pkg/action Uninstall.deleteRelease does not ask whose an object is"},
 		{"HelmRelease", with(), with(handed, edited), "UPDATE n/o", "helm-controller upgrades a release that another HelmRelease has installed"},
-		{"HelmRelease", with(suspended), with(handed, edited), "CREATE n/o", "helm-controller reconcileDelete deletes nothing; the version on the cluster may be older"},
+		{"HelmRelease", with(suspended), with(handed, edited), "CREATE n/o, perhaps UPDATE n/o", "helm-controller reconcileDelete deletes nothing; the version on the cluster may be older"},
 		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), handed, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(), with(moved), "DELETE n/o, CREATE m/o", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
@@ -198,6 +207,10 @@ func TestChangeMatrix(t *testing.T) {
 		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(annotated(argo + "sync-options=Force=true,Replace=true")), with(annotated(argo+"sync-options=Force=true,Replace=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine deleteBeforeCreation"},
+		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(removed, spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), "DELETE n/o", "argo-cd autoSync, with the new spec"},
+		{"Application", with(spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), with(removed, spec("{syncPolicy: {automated: {}}}")), "DELETE n/o", "argo-cd autoSync, perhaps before the new spec"},
+		{"Kustomization", with(), with(annotated(flux+"ssa=IfNotPresent"), edited), "perhaps UPDATE n/o", "ssa shouldSkipApply, without the annotation"},
+		{"Kustomization", with(spec("{prune: false}")), with(removed, spec("{prune: true}")), "perhaps DELETE n/o", "kustomize-controller prune, with the new spec and the old inventory"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine sync.Reconcile"},
 
 		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd AllowUpdate"},
@@ -206,7 +219,7 @@ func TestChangeMatrix(t *testing.T) {
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-delete}}")), nil, "DELETE n/o", "argo-cd AllowDelete"},
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd AllowDelete"},
 	} {
-		was, now := new(load.Input), new(load.Input)
+		was, now := &load.Input{Deployed: new(render.Deployment)}, &load.Input{Deployed: new(render.Deployment)}
 		for in, side := range map[*load.Input]*deployed{was: c.was, now: c.is} {
 			if side != nil {
 				in.Head = []*render.Unit{side.unit(t, c.deployer)}
@@ -219,6 +232,14 @@ func TestChangeMatrix(t *testing.T) {
 			if o := r.Subject(); r.Operation != policy.Update || !r.Unchanged() {
 				got = append(got, fmt.Sprintf("%s %s/%s", r.Operation, o.EffectiveNamespace(), o.GetName()))
 			}
+		}
+		for _, r := range d.unsent {
+			if r.Operation == policy.Update {
+				got = append(got, fmt.Sprintf("perhaps %s %s/%s", r.Operation, r.Object.EffectiveNamespace(), r.Object.GetName()))
+			}
+		}
+		for _, r := range d.lost {
+			got = append(got, fmt.Sprintf("perhaps %s %s/%s", r.Operation, r.OldObject.EffectiveNamespace(), r.OldObject.GetName()))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s, %+v to %+v: %q, want %q by %s", c.deployer, c.was, c.is, text, c.want, c.why)
