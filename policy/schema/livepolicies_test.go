@@ -345,7 +345,7 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	c.answers(t, req, method, path, sent)
 	if old != nil {
 		req.Operation, req.Object = policy.Delete, nil
-		c.answers(t, req, http.MethodDelete, path, nil)
+		c.answers(t, req, http.MethodDelete, path, map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": []any{"All"}})
 	}
 }
 
