@@ -176,9 +176,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if results, err = c.validateAll(ctx, req, h, results); err != nil {
 			return nil, err
 		}
-		if len(results) > 0 {
-			mutations = append(mutations, req.undecidedBefore(mutations)...)
-		}
+		mutations = append(mutations, req.undecidedBefore(mutations, results)...)
 		made, err := c.reviewMade(ctx, req, mutations, results)
 		if err != nil {
 			return nil, err
@@ -251,17 +249,30 @@ func (c Chain) validateAll(ctx context.Context, req *Request, h *history, result
 		if results, err = rest.validateAll(ctx, req, h, results); err != nil {
 			return nil, err
 		}
-		other := *req
-		other.take(p.Other)
-		others, err := rest.validateAll(ctx, &other, newHistory(), nil)
-		if err != nil {
-			return nil, err
+		for o := p.Other; o != nil; o = o.Other {
+			other := *req
+			other.take(o)
+			others, err := rest.validateAll(ctx, &other, newHistory(), nil)
+			if err != nil {
+				return nil, err
+			}
+			others = slices.DeleteFunc(others, func(r Result) bool { return !r.fails() })
+			results = append(results[:first], undecideDiffering(results[first:], nil, others, p.Differs)...)
+			assumeMessages(results[first:], others, p.Differs)
 		}
-		others = slices.DeleteFunc(others, func(r Result) bool { return !r.fails() })
-		decided := undecideDiffering(results[first:], nil, others, p.Differs)
-		return append(results[:first], decided...), nil
+		return results, nil
 	}
 	return results, nil
+}
+
+// assumeMessages says of failures that others have, too, but with another message, what the message depends on.
+func assumeMessages(results, others []Result, differs string) {
+	for i := range results {
+		r := &results[i]
+		if r.Outcome == Fail && slices.ContainsFunc(others, func(o Result) bool { return o.ofRule(r) && o.Message != r.Message }) {
+			r.Assumed = append(slices.Clone(r.Assumed), "the message "+differs)
+		}
+	}
 }
 
 // A buffer is memory for the results of a request, which the next request reuses. Results are

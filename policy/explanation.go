@@ -206,14 +206,14 @@ func (c Chain) explainAdmitted(ctx context.Context, req *Request, h *history, po
 	if err != nil {
 		return nil, err
 	}
-	var allocated []alternative
+	var others []alternative
 	for _, v := range c.Validators {
 		es, err := explain(ctx, v, req, policy, rule)
 		if err != nil {
 			return nil, err
 		}
 		if len(es) > 0 {
-			for _, other := range allocated {
+			for _, other := range others {
 				rs, err := c.validate(ctx, v, &other.Request)
 				if err != nil {
 					return nil, err
@@ -229,24 +229,13 @@ func (c Chain) explainAdmitted(ctx context.Context, req *Request, h *history, po
 		}
 		all = append(all, es...)
 		if p, ok := v.(Preparer); ok {
-			if p.Prepare(req); req.prepared == nil {
-				continue
+			for i := range others {
+				others[i].prepareBy(p, newHistory())
 			}
-			p := req.prepared
-			if req.prepare(h); p.Other != nil {
-				other := *req
-				other.take(p.Other)
-				allocated = append(allocated, alternative{other, p.Differs})
-			}
+			others = append(others, req.prepareBy(p, h)...)
 		}
 	}
 	return all, nil
-}
-
-// An alternative is a request with other values of what the cluster sets.
-type alternative struct {
-	Request
-	differs string // why a rule with another verdict is undecided
 }
 
 // explainWritten explains the validators that, as in review, evaluate the written

@@ -143,9 +143,7 @@ func (m made) review(ctx context.Context, h *history) ([]Result, error) {
 				others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
 			}
 			if p, ok := v.(Preparer); ok {
-				if p.Prepare(m.Request); m.prepared != nil {
-					m.prepare(h)
-				}
+				m.prepareBy(p, h)
 				other = Request{}
 			}
 		}

@@ -254,12 +254,12 @@ func MadeRequest(kind schema.GroupVersionKind) *Request {
 
 // What a controller and the cluster choose for an object, and what they may choose as well.
 const (
-	podHash, otherHash = "2456789245", "9786542978" // of a template, or a Job's time in minutes
-	podUID, otherUID   = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
-	podNode, otherNode = "node-2", "node-9"
-	otherSuffix        = "zzzzz"
-	jobTime, otherTime = "2026-01-02T03:04:00Z", "2027-11-30T22:55:00Z"
-	longAgo, farAhead  = "2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
+	podHash, otherHash  = "2456789245", "9786542978" // of a template, or a Job's time in minutes
+	podUID, otherUID    = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
+	podNode, otherNode  = "node-2", "node-9"
+	otherSuffix         = "zzzzz"
+	jobTime, otherTime  = "2026-01-02T03:04:00Z", "2027-11-30T22:55:00Z"
+	firstTime, lastTime = "2000-01-01T00:00:01Z", "2199-12-31T23:59:59Z"
 )
 
 // newMade returns the request with which a controller creates an object of a part of the request's object,
@@ -513,7 +513,7 @@ func anyList(v any) []any {
 // otherMade returns a created object with other names, labels, times and nodes in place of those that the
 // controller or the cluster chooses.
 func otherMade(made *Request) map[string]any {
-	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime, longAgo, farAhead)
+	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime, firstTime, lastTime)
 	if made.by.kind != PodKind {
 		return otherValue(made.Admitted, r).(map[string]any)
 	}

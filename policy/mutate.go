@@ -133,20 +133,22 @@ func (h *history) doubt(r *Result) {
 }
 
 // undecidedBefore returns the results of mutators whose effect on the old object, when it was created, could
-// not be determined, without those that are undecided now as well. An update keeps what they set.
-func (req *Request) undecidedBefore(now []Result) (results []Result) {
-	if req.OldObject == nil || req.Operation == Update && req.Method == Replace {
+// not be determined, without those that are undecided now as well. An update keeps what they set. It returns none if
+// nothing that may deny the request sees the object.
+func (req *Request) undecidedBefore(now, judged []Result) (results []Result) {
+	denies := func(r Result) bool { return r.Action == Deny && r.Engine != EngineSchema && r.Engine != EngineCRD }
+	if req.OldObject == nil || req.Operation == Update && req.Method == Replace || !slices.ContainsFunc(judged, denies) {
 		return nil
 	}
 	was, _ := req.OldObject.Provenance.(mutated)
-	if was.history == nil {
+	if was.history == nil || was.rendered == req.Object { // which the base applies again
 		return nil
 	}
 	for _, r := range was.history.undecided {
 		if slices.ContainsFunc(now, func(n Result) bool { return n.Undecided() && n.Engine == r.Engine && n.Policy == r.Policy }) {
 			continue
 		}
-		r.Message = "the object on the cluster may have fields that this policy set when it was created: " + r.Message
+		r.Message = "an update keeps what this policy has set when the object was created, if it matched then: " + r.Message
 		locate(&r, req, (&history{}).silent())
 		results = append(results, r)
 	}

@@ -103,8 +103,8 @@ type Request struct {
 func (r *Request) Room() []Result { return r.buffer[:0] }
 
 // A Prepared is the object of a request as the API server prepares it for storage, after mutation.
-// The cluster allocates some values, such as addresses. Other is the object with different ones; it is
-// nil if there are none. Differs is the reason for which a rule is then undecided.
+// The cluster allocates some values, such as addresses. Other is the object with different ones, and so on; it is
+// nil if there are none. Differs says what a rule depends on whose verdict is not the same for all of them.
 type Prepared struct {
 	Admitted    map[string]any
 	Typed       any
@@ -123,6 +123,27 @@ func (r *Request) Admit(kinds Kinds, o *render.Object) (map[string]any, error) {
 		return typed.AdmitUpdate(o, r.Namespace)
 	}
 	return kinds.Admit(o, r.Namespace)
+}
+
+// An alternative is a request with other values of what the cluster sets.
+type alternative struct {
+	Request
+	differs string // what a rule depends on that has another verdict
+}
+
+// prepareBy prepares the object by a validator, without validating it, and returns the alternatives.
+func (r *Request) prepareBy(p Preparer, h *history) (others []alternative) {
+	if p.Prepare(r); r.prepared == nil {
+		return nil
+	}
+	q := r.prepared
+	r.prepare(h)
+	for o := q.Other; o != nil; o = o.Other {
+		other := *r
+		other.take(o)
+		others = append(others, alternative{other, q.Differs})
+	}
+	return others
 }
 
 // prepare replaces the admitted object by the prepared one.

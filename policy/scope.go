@@ -152,15 +152,17 @@ func (req *Request) needsScope() string {
 	return fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind())
 }
 
+// ofRule reports whether two results are of one rule.
+func (r *Result) ofRule(o *Result) bool {
+	return r.Engine == o.Engine && r.Policy == o.Policy && r.Rule == o.Rule
+}
+
 // undecideDiffering returns the results with one undecided result, with a message, for each rule
 // whose failures in results and mutations are not those in others.
 func undecideDiffering(results, mutations, others []Result, message string) []Result {
-	same := func(a, b *Result) bool {
-		return a.Engine == b.Engine && a.Policy == b.Policy && a.Rule == b.Rule
-	}
 	differs := func(r *Result) bool {
 		fails := func(x Result) bool {
-			return same(&x, r) && x.fails() && x.Outcome == r.Outcome && x.Action == r.Action
+			return x.ofRule(r) && x.fails() && x.Outcome == r.Outcome && x.Action == r.Action
 		}
 		here := slices.ContainsFunc(results, fails) || slices.ContainsFunc(mutations, fails)
 		return here != slices.ContainsFunc(others, fails)
@@ -169,7 +171,7 @@ func undecideDiffering(results, mutations, others []Result, message string) []Re
 	for _, list := range [][]Result{results, others} {
 		for i := range list {
 			r := list[i]
-			if r.fails() && differs(&r) && !slices.ContainsFunc(open, func(x Result) bool { return same(&x, &r) }) {
+			if r.fails() && differs(&r) && !slices.ContainsFunc(open, func(x Result) bool { return x.ofRule(&r) }) {
 				r.Outcome, r.Fields, r.Origins = Unknown, nil, nil
 				r.Message = message
 				open = append(open, r)
@@ -179,11 +181,11 @@ func undecideDiffering(results, mutations, others []Result, message string) []Re
 	if len(open) == 0 {
 		return results
 	}
-	kept := slices.DeleteFunc(results, func(r Result) bool { return slices.ContainsFunc(open, func(x Result) bool { return same(&x, &r) }) })
+	kept := slices.DeleteFunc(results, func(r Result) bool { return slices.ContainsFunc(open, func(x Result) bool { return x.ofRule(&r) }) })
 	return append(kept, open...)
 }
 
-// undecideDiffering is undecideDiffering for the results of the explained rules.
+// undecideDiffering is the function of that name for the results of the explained rules.
 func (e *Explanation) undecideDiffering(others []Result, message string) {
 	e.Results = undecideDiffering(e.Results, nil, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
 		return o.Engine != e.Engine || o.Policy != e.Policy ||

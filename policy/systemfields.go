@@ -9,32 +9,25 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// SystemFields is a Validator that finds nothing. It gives the validators after it objects with the
-// metadata that the API server sets before it calls them (FillObjectMetaSystemFields of
-// k8s.io/apiserver/pkg/registry/rest, and the storage for a version). What a policy says of the values
-// themselves is undecided, since only the cluster knows them.
+// SystemFields sets the metadata that the API server sets (FillObjectMetaSystemFields of
+// k8s.io/apiserver/pkg/registry/rest, and the version and generation of an object that exists) for the validators
+// after it. Only the cluster knows the values, so a rule whose verdict is not the same for several is undecided.
 type SystemFields struct{ named map[string]bool }
 
-// systemFields are two values of each field, which have nothing in common. The first are also those of
-// objects that controllers create, so that otherMade replaces them.
-var systemFields = map[string][2]any{
-	"uid":               {podUID, otherUID},
-	"creationTimestamp": {longAgo, farAhead},
-	"resourceVersion":   {"1", "4294967296"},
-	"managedFields":     {managedBy("a", longAgo), managedBy("b", farAhead)},
-	"generation":        {int64(0), int64(1) << 40}, // more than the first, on an update
+// systemFields are values of each field. The last one of creationTimestamp is no time: a rule that reads it fails. The
+// first ones are also those of objects that controllers create, so that otherMade replaces them. What is set for
+// generation is added to it.
+var systemFields = map[string][3]any{
+	"uid":               {podUID, otherUID, otherUID},
+	"creationTimestamp": {firstTime, lastTime, "unknown"},
+	"resourceVersion":   {"1", "4294967296", "4294967296"},
+	"generation":        {int64(0), int64(1) << 40, int64(1) << 40},
 }
 
-func managedBy(manager, time string) []any {
-	return []any{map[string]any{
-		"manager": manager, "operation": "Update", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": map[string]any{},
-	}}
-}
+var systemField = regexp.MustCompile(`\b(?:uid|creationTimestamp|resourceVersion|generation)\b`)
 
-var systemField = regexp.MustCompile(`\b(?:uid|creationTimestamp|resourceVersion|managedFields|generation)\b`)
-
-// NewSystemFields returns the validator for the fields that policies name, or nil if they name none. To
-// evaluate a policy costs twice as much with it.
+// NewSystemFields returns the validator for the fields that the policies name anywhere, or nil if they name none.
+// With it, all policies are evaluated two or three times.
 func NewSystemFields(policies []*render.Object) *SystemFields {
 	s := &SystemFields{named: make(map[string]bool)}
 	for _, p := range policies {
@@ -60,14 +53,23 @@ func (*SystemFields) Rules() []Rule { return nil }
 
 // Prepare implements Preparer.
 func (s *SystemFields) Prepare(req *Request) {
-	if req.SubResource == "" {
-		p := s.set(req, 0)
-		p.Other, p.Differs = s.set(req, 1), "depends on metadata that the API server sets, such as its uid and its times"
-		req.Prepare(p)
+	if req.SubResource != "" {
+		return
 	}
+	last := 1
+	if s.named["creationTimestamp"] {
+		last = 2
+	}
+	var p *Prepared
+	for which := last; which >= 0; which-- {
+		other := p
+		p = s.set(req, which)
+		p.Other, p.Differs = other, "depends on metadata that the API server sets, such as its uid and its times"
+	}
+	req.Prepare(p)
 }
 
-// set returns the objects of a request with the first or the second values.
+// set returns the objects of a request with the values of an index.
 func (s *SystemFields) set(req *Request, which int) *Prepared {
 	with := func(o map[string]any) map[string]any {
 		metadata, ok := o["metadata"].(map[string]any)
@@ -91,5 +93,5 @@ func (s *SystemFields) set(req *Request, which int) *Prepared {
 		o["metadata"] = metadata
 		return o
 	}
-	return &Prepared{Admitted: with(req.Admitted), OldAdmitted: with(req.OldAdmitted)}
+	return &Prepared{Admitted: with(req.Admitted), OldAdmitted: with(req.OldAdmitted), Typed: req.Typed}
 }

@@ -67,8 +67,7 @@ func newDigest(r *Report) *digest {
 	return d
 }
 
-// add adds a result that does not count, suppressed or unchanged, and counts one that
-// does in its unit.
+// add counts an open finding in its unit, and adds one that is suppressed or unchanged.
 func (d *digest) add(number uint32, x *policy.Result) {
 	c, finding := classOf(x)
 	switch {

@@ -249,18 +249,19 @@ func (m *markdownWriter) clusterChanges() {
 			b.WriteString("  " + item(j))
 		}
 		if n > maxMarkdownChanges {
-			b.WriteString(foldedItems("  ", "more object", maxMarkdownChanges, n, item))
+			fmt.Fprintf(&b, "  - … and %d more\n", n-maxMarkdownChanges)
 		}
 		return b.String()
 	})
 }
 
-// foldedItems lists the items from one to another, with a noun for each, below a line that unfolds them.
+// foldedItems lists the items from one to another, with a noun for each, below a line that unfolds them. It names no more
+// of them than are listed elsewhere: a section leaves out an item that has no room as a whole.
 func foldedItems(indent, noun string, from, to int, item func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(indent + "<details><summary>" + policy.Plural(to-from, noun) + "</summary>\n\n")
 	for i := from; i < to; i++ {
-		if i == from+maxFolded {
+		if i == from+maxMarkdownChanges {
 			fmt.Fprintf(&b, "%s- … and %d more\n", indent, to-i)
 			break
 		}

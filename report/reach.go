@@ -129,7 +129,7 @@ func classCount(counts [numClasses]int) string {
 	return strings.Join(words, ", ")
 }
 
-// A unitFindings counts the findings of a unit that count.
+// A unitFindings holds the numbers of open findings of a unit, by class.
 type unitFindings struct {
 	unit   string
 	counts [numClasses]int

@@ -176,12 +176,15 @@ spec:
             type: object
             x-kubernetes-preserve-unknown-fields: true
             properties: {list: {type: array, items: {type: object, properties: {known: {type: string}}}}}
+          metadata: {type: object}
           none: {type: object}
+          resource: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
           some: {type: object, properties: {known: {type: string}}}
 ---
 apiVersion: example.com/v1
 kind: Trigger
-metadata: {name: a}
+metadata: {name: a, lables: {a: b}}
+resource: {apiVersion: v1, kind: Pod, metadata: {lables: {a: b}}, taken: b}
 any: {list: [{unknown: x}], taken: b}
 none: {unknown: x}
 some: {unknown: x}
@@ -192,8 +195,8 @@ unknown: x
 	kinds, err := schema.New(objects, schema.Options{})
 	rendertest.OK(t, err)
 	for method, want := range map[policy.Method][]string{
-		policy.Apply:           {"/any/list/0/unknown", "/none/unknown", "/some/unknown", "/unknown"},
-		policy.ApplyServerSide: {"/some/unknown", "/unknown"},
+		policy.Apply:           {"/any/list/0/unknown", "/metadata/lables", "/none/unknown", "/resource/metadata/lables", "/some/unknown", "/unknown"},
+		policy.ApplyServerSide: {"/metadata/lables", "/resource/metadata/lables", "/some/unknown", "/unknown"},
 	} {
 		results, err := policy.Chain{Kinds: kinds, Validators: []policy.Validator{engine}}.Review(t.Context(), []policy.Request{{Operation: policy.Create, Object: objects[1], Method: method}})
 		rendertest.OK(t, err)
@@ -208,7 +211,7 @@ unknown: x
 		}
 		slices.Sort(refused)
 		rendertest.Equal(t, strings.Join(want, "\n"), strings.Join(refused, "\n"))
-		rendertest.Equal(t, 4, fields)
+		rendertest.Equal(t, 6, fields)
 	}
 }
 

@@ -157,16 +157,20 @@ func (r *review) unknownFields() {
 	}
 }
 
-// takesAny reports whether server-side apply takes any field in the map with the last key of a path: it does so where
-// the schema lists no fields, and in all that is below x-kubernetes-preserve-unknown-fields (ToSchemaFromOpenAPI
-// of k8s.io/kube-openapi/pkg/schemaconv).
+// takesAny reports whether server-side apply takes a field that the schema does not have: below
+// x-kubernetes-preserve-unknown-fields, and in a map for which the schema lists no fields (ToSchemaFromOpenAPI of
+// k8s.io/kube-openapi/pkg/schemaconv). Metadata always has the fields of ObjectMeta.
 func takesAny(s *schema.Structural, path []string) bool {
+	preserved := false
 	for i, key := range path {
-		if s == nil || s.XPreserveUnknownFields {
+		if s == nil {
 			return true
 		}
+		preserved = preserved || s.XPreserveUnknownFields
 		next, known := s.Properties[key]
 		switch {
+		case key == "metadata" && (i == 0 || s.XEmbeddedResource):
+			return false
 		case s.Items != nil:
 			s = s.Items
 		case known:
@@ -174,10 +178,10 @@ func takesAny(s *schema.Structural, path []string) bool {
 		case s.AdditionalProperties != nil:
 			s = s.AdditionalProperties.Structural
 		default:
-			return i > 0 && len(s.Properties) == 0
+			return preserved || i > 0 && len(s.Properties) == 0 && !s.XEmbeddedResource
 		}
 	}
-	return false
+	return preserved
 }
 
 // metadata validates the object's metadata, name and namespace included.

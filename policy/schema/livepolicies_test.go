@@ -60,7 +60,6 @@ var (
 		{"expression": `oldObject == null || oldObject.metadata.uid == object.metadata.uid && oldObject.metadata.creationTimestamp == object.metadata.creationTimestamp`},
 		{"expression": `!has(object.metadata.creationTimestamp)`, "message": "a time"},
 		{"expression": `has(object.metadata.resourceVersion) == (request.operation == 'CREATE')`, "message": "a version"},
-		{"expression": `!has(object.metadata.managedFields) || object.metadata.managedFields.size() == 0`, "message": "managed fields"},
 		{"expression": `object.metadata.generation < 1`, "message": "generation"},
 		{"expression": `request.requestKind.version == 'none'`, "messageExpression": `request.kind.group + '/' + request.kind.version + ' ' + request.kind.kind + ' of ' + request.requestKind.version + ' ' + request.resource.resource + ' of ' + request.requestResource.version`},
 		{"expression": `has(request.subResource) || has(request.requestSubResource)`, "message": "no subresource"},

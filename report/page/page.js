@@ -25,6 +25,7 @@
     }
     for (const set of document.querySelectorAll(".set")) {
       set.hidden = Array.prototype.every.call(set.querySelectorAll(".item"), (e) => e.hidden);
+      if (words.length && !set.hidden) set.open = true;
     }
     count.textContent = shown + " of " + items.length + " entries shown";
   }

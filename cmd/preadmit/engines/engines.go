@@ -143,7 +143,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	policies = Distinct(policies)
 	b.broken(lint.Check(policies, given, context, kinds))
-	if fields := policy.NewSystemFields(load.Only(policies, lint.IsPolicy)); fields != nil {
+	if fields := policy.NewSystemFields(load.Only(policies, func(o *render.Object) bool { return !schema.IsDefinition(o) })); fields != nil {
 		b.Chain.Validators = append(b.Chain.Validators, fields)
 	}
 	authorizer, err := newAuthorizer(in, o.Settings, b.Cluster)
