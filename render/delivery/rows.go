@@ -288,26 +288,14 @@ func unrun(s *subject) bool {
 }
 
 // recreatedHook reports whether an object is a hook whose last run is deleted before it is created
-// again. This is the default of Helm and Argo CD. If the version of the last run was deleted after it, nothing is left.
+// again. This is the default of Helm and Argo CD.
 func recreatedHook(s *subject) bool {
-	deletes := func(o *render.Object) (before, after bool) {
-		policies := s.deletePolicies(o)
-		has := func(a, b string) bool { return slices.Contains(policies, a) || slices.Contains(policies, b) }
-		return len(policies) == 0 || has("before-hook-creation", "BeforeHookCreation"), has("hook-succeeded", "HookSucceeded")
-	}
-	now, _ := deletes(s.Object)
-	first, after := deletes(cmp.Or(s.live, s.Object))
-	return hook(s) && now && (first || !after)
-}
-
-// deletePolicies returns the policies by which its deployer deletes a hook.
-func (s *subject) deletePolicies(hook *render.Object) []string {
-	policies := list(hook, "helm.sh/hook-delete-policy")
+	policies := list(s.Object, "helm.sh/hook-delete-policy")
 	if s.owner != nil && s.owner.GetKind() == "Application" {
 		known := []string{"hook-succeeded", "hook-failed", "before-hook-creation", "HookSucceeded", "HookFailed", "BeforeHookCreation"}
-		policies = slices.DeleteFunc(append(policies, list(hook, argoHook+"-delete-policy")...), func(p string) bool { return !slices.Contains(known, p) })
+		policies = slices.DeleteFunc(append(policies, list(s.Object, argoHook+"-delete-policy")...), func(p string) bool { return !slices.Contains(known, p) })
 	}
-	return policies
+	return hook(s) && (len(policies) == 0 || slices.Contains(policies, "before-hook-creation") || slices.Contains(policies, "BeforeHookCreation"))
 }
 
 // upgradeHook reports whether Helm runs a hook in an upgrade, or Flux after one. Others are created on another cluster at

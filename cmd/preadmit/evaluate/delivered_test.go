@@ -23,7 +23,7 @@ type deployed struct {
 	kind       string // of the object; "" is none
 	name, own  string // of the object, with its own namespace
 	field      string // that differs
-	annotation string // key=value;key=value
+	annotation string // key=value
 	file       string // of the object
 }
 
@@ -65,14 +65,8 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 		if d.own != "" {
 			o.SetNamespace(d.own)
 		}
-		annotations := make(map[string]string)
-		for a := range strings.SplitSeq(d.annotation, ";") {
-			if key, value, ok := strings.Cut(a, "="); ok {
-				annotations[key] = value
-			}
-		}
-		if len(annotations) > 0 {
-			o.SetAnnotations(annotations)
+		if key, value, ok := strings.Cut(d.annotation, "="); ok {
+			o.SetAnnotations(map[string]string{key: value})
 		}
 		u.Objects = []*render.Object{o}
 	}
@@ -130,9 +124,6 @@ func TestChangeMatrix(t *testing.T) {
 		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm pkg/action filterManifestsToKeep"},
 		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm pkg/action Configuration.execHook"},
 
-		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), "CREATE n/o", "helm pkg/action deleteHooksByPolicy after the last run"},
-		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-failed")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), recreated, "helm pkg/action Configuration.execHook"},
-		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync;"+argo+"hook-delete-policy=HookSucceeded")), with(kind("Job"), annotated(argo+"hook=PreSync")), "CREATE n/o", "gitops-engine deleteOnPhaseSuccessful after the last sync"},
 		{"Helm", with(), with(annotated("helm.sh/hook=pre-upgrade")), recreated, "helm pkg/kube Client.update deletes it, pkg/action Configuration.execHook"},
 		{"Helm", with(annotated("helm.sh/hook=pre-upgrade")), with(), "CREATE n/o", "helm pkg/action existingResourceConflict"},
 
