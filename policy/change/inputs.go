@@ -88,23 +88,15 @@ func changedInputs(base, head *Side) map[string]bool {
 			continue
 		}
 		var files []string
-		named := make(map[string]bool) // by the unit, or opened by it
 		for _, s := range []*Side{base, head} {
-			uses := s.Walked.Uses(u.Path)
-			for _, name := range uses {
-				named[name] = true
-			}
 			if u.Owner == nil {
-				for _, name := range append(uses, u.Path) {
+				for _, name := range append(s.Walked.Uses(u.Path), u.Path) {
 					files = append(files, below(s.Tree, name)...)
 				}
 			}
 		}
 		for unit, s := range map[*render.Unit]*Side{old: base, u: head} {
 			files = append(files, s.Deployed.Reads[unit]...)
-			for _, name := range s.Deployed.Reads[unit] {
-				named[name] = true
-			}
 			names := s.Deployed.Named[unit]
 			if generated(unit.Owner) { // the ApplicationSet names files for other Applications, too
 				names = slices.Concat(names, s.Deployed.Named[unit.Owner.Unit])
@@ -118,7 +110,7 @@ func changedInputs(base, head *Side) map[string]bool {
 		same := func(a, b *render.Object) bool { return reflect.DeepEqual(a.Object, b.Object) }
 		changed[u.Identity()] = (u.Owner == nil) != (old.Owner == nil) || u.Owner != nil && !same(u.Owner, old.Owner) ||
 			!slices.EqualFunc(base.Deployed.Asked[old], head.Deployed.Asked[u], same) ||
-			slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name, named) && differs(name) })
+			slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name) && differs(name) })
 	}
 	return changed
 }
@@ -130,16 +122,10 @@ func generated(o *render.Object) bool {
 
 func complete(u *render.Unit) bool { return len(u.Objects) > 0 && len(render.Failures(u.Err)) == 0 }
 
-// isDocumentation reports whether a file is documentation, such as README.md: of a chart, which reads all files but only uses those
-// in other directories, or in a directory of manifests, unless it is named there.
-func isDocumentation(u *render.Unit, name string, named map[string]bool) bool {
-	if !slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name)) {
-		return false
-	}
-	if u.Kind == "helm" || u.Renderer == "helm" {
-		return path.Dir(name) == u.Path
-	}
-	return !named[name]
+// isDocumentation reports whether a file is documentation of a chart, such as its
+// README.md.
+func isDocumentation(u *render.Unit, name string) bool {
+	return (u.Kind == "helm" || u.Renderer == "helm") && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
 }
 
 // below returns a file or directory and everything in it.

@@ -47,13 +47,21 @@ func PerhapsGone(base, head *Side) (gone []*render.Object) {
 	if len(failed) == 0 {
 		return nil
 	}
-	stays := make(map[schema.GroupKind][]string)
+	type named struct {
+		name string
+		unit *render.Unit
+	}
+	stays := make(map[schema.GroupKind][]named)
 	for _, s := range []*Side{base, head} {
 		for _, o := range s.objects(func(u *render.Unit) []*render.Object { return u.Objects }) {
 			if gk := o.GroupVersionKind().GroupKind(); !isUnreached(o) {
-				stays[gk] = append(stays[gk], o.GetName())
+				stays[gk] = append(stays[gk], named{o.GetName(), o.Unit})
 			}
 		}
+	}
+	// isIn reports whether an object is the one of a file of a unit, which may add a prefix and a suffix to its name.
+	isIn := func(is named, name string, u *render.Unit) bool {
+		return is.name == name || is.unit != nil && is.unit.Identity() == u.Identity() && strings.Contains(is.name, name)
 	}
 	read := make(map[fileKind]bool) // by the head, as something else
 	for _, x := range head.Documents() {
@@ -69,7 +77,7 @@ func PerhapsGone(base, head *Side) (gone []*render.Object) {
 			continue
 		}
 		for _, o := range objects(x) {
-			if _, patch := o.Object["$patch"]; patch || slices.ContainsFunc(stays[o.GroupVersionKind().GroupKind()], func(name string) bool { return strings.Contains(name, o.GetName()) }) {
+			if _, patch := o.Object["$patch"]; patch || slices.ContainsFunc(stays[o.GroupVersionKind().GroupKind()], func(is named) bool { return isIn(is, o.GetName(), failed[dir]) }) {
 				continue
 			}
 			o.Unit = failed[dir]

@@ -23,17 +23,18 @@ type deliveries struct {
 	// unsent are requests that deployers perhaps make, and those of objects that they leave alone only because of the change
 	unsent     []policy.Request
 	conditions map[*render.Object]condition // of the unsent, by their subjects
-	// dropped are objects that move, each with that of the base, which its old deployer deletes unless the new one applies it first
+	// dropped holds the objects that move, each with its version of the base. The old deployer deletes it unless the new one
+	// applies it first.
 	dropped   map[*render.Object]*render.Object
 	lost      []policy.Request        // that delete objects which perhaps are on the cluster
-	uncertain map[*render.Object]bool // objects that are created or updated, and those of the lost
+	uncertain map[*render.Object]bool // objects that are created or updated, or perhaps deleted
 	notes     []string                // about the objects left alone, with reasons
 }
 
 // A condition says under which circumstances a request is made. It begins the messages of the request's denials.
 type condition struct {
 	text, hint string
-	at         []render.Origin // what makes it so, if that is a line
+	at         []render.Origin // the lines that decide it, if there are any
 }
 
 // perhaps adds a request that is made under a condition.
@@ -92,6 +93,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		case isLeft && why != delivery.Suspended:
 			reason, at := delivery.LeavesAlone(r.Object)
 			if note(r.Object, notApplied+reason, at); !wasLeft {
+				if r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
+					d.made = append(d.made, policy.Request{Operation: policy.Delete, OldObject: r.OldObject, UserInfo: r.UserInfo, Method: r.Method})
+				}
 				r.Operation, r.OldObject = policy.Create, nil
 				d.perhaps(r, condition{leftSince(reason), undoHint, at})
 			}
@@ -141,7 +145,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		}
 		switch {
 		case act == delivery.DeletePerhaps:
-			d.lose(r, "its deployer deletes it if the deployer's own change comes first: ")
+			d.lose(r, "this change has its deployer prune, and if the deployer learns of that before the object is gone, it deletes it: ")
 		case act == delivery.Leave && r.Operation == policy.Delete:
 			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
 		case act == delivery.Leave:
@@ -200,7 +204,7 @@ const undoHint = "delete the document if nothing should deploy it; otherwise und
 
 // reviewUnsent returns an Unknown result for each denial of a request that deployers perhaps make, or that they do not
 // make only because of the change: otherwise the annotation that a change adds would hide the denial from this run and from all
-// later ones. What the request that is made for the same object fails, too, is left out.
+// later ones. A denial of an update is left out if the object's creation is denied for it, too.
 func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request, conditions map[*render.Object]condition) (denied []policy.Result, err error) {
 	type failure struct {
 		engine, policy, rule string
@@ -212,7 +216,7 @@ func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request, 
 	of := func(r *policy.Result) failure { return failure{r.Engine, r.Policy, r.Rule, r.Object} }
 	certain := make(map[failure]bool)
 	for i := range e.Results {
-		if r := &e.Results[i]; r.Baseline.Counts() && (r.Outcome == policy.Fail || r.Undecided()) {
+		if r := &e.Results[i]; r.Action == policy.Deny && r.Baseline.Counts() && (r.Outcome == policy.Fail || r.Undecided()) {
 			certain[of(r)] = true
 		}
 	}
