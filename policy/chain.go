@@ -265,12 +265,12 @@ func (c Chain) validateAll(ctx context.Context, req *Request, h *history, result
 	return results, nil
 }
 
-// assumeMessages says of failures that others have, too, but with another message, what the message depends on.
+// assumeMessages adds an assumption to failures whose message is another one in others.
 func assumeMessages(results, others []Result, differs string) {
 	for i := range results {
-		r := &results[i]
-		if r.Outcome == Fail && slices.ContainsFunc(others, func(o Result) bool { return o.ofRule(r) && o.Message != r.Message }) {
-			r.Assumed = append(slices.Clone(r.Assumed), "the message "+differs)
+		r, why := &results[i], "the message "+differs
+		if r.Outcome == Fail && !slices.Contains(r.Assumed, why) && slices.ContainsFunc(others, func(o Result) bool { return o.ofRule(r) && o.Message != r.Message }) {
+			r.Assumed = append(slices.Clone(r.Assumed), why)
 		}
 	}
 }

@@ -132,9 +132,9 @@ func (h *history) doubt(r *Result) {
 	}
 }
 
-// undecidedBefore returns the results of mutators whose effect on the old object, when it was created, could
-// not be determined, without those that are undecided now as well. An update keeps what they set. It returns none if
-// nothing that may deny the request sees the object.
+// undecidedBefore returns the results of mutators whose effect on the creation of the old object could not be
+// determined: an update keeps what they set. It leaves out those that are undecided now, too. It returns none if
+// no policy in judged may deny the request.
 func (req *Request) undecidedBefore(now, judged []Result) (results []Result) {
 	denies := func(r Result) bool { return r.Action == Deny && r.Engine != EngineSchema && r.Engine != EngineCRD }
 	if req.OldObject == nil || req.Operation == Update && req.Method == Replace || !slices.ContainsFunc(judged, denies) {

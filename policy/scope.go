@@ -185,7 +185,7 @@ func undecideDiffering(results, mutations, others []Result, message string) []Re
 	return append(kept, open...)
 }
 
-// undecideDiffering is the function of that name for the results of the explained rules.
+// undecideDiffering replaces the results of the explained rules that have another verdict in others by undecided ones.
 func (e *Explanation) undecideDiffering(others []Result, message string) {
 	e.Results = undecideDiffering(e.Results, nil, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
 		return o.Engine != e.Engine || o.Policy != e.Policy ||

@@ -14,9 +14,9 @@ import (
 // after it. Only the cluster knows the values, so a rule whose verdict is not the same for several is undecided.
 type SystemFields struct{ named map[string]bool }
 
-// systemFields are values of each field. The last one of creationTimestamp is no time: a rule that reads it fails. The
-// first ones are also those of objects that controllers create, so that otherMade replaces them. What is set for
-// generation is added to it.
+// systemFields holds three values of each field. The last one of creationTimestamp is no time, so a rule that reads it
+// as one fails. The first ones are replaced by otherMade in objects that controllers create. Numbers are added to the
+// generation that the object has.
 var systemFields = map[string][3]any{
 	"uid":               {podUID, otherUID, otherUID},
 	"creationTimestamp": {firstTime, lastTime, "unknown"},

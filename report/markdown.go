@@ -255,8 +255,8 @@ func (m *markdownWriter) clusterChanges() {
 	})
 }
 
-// foldedItems lists the items from one to another, with a noun for each, below a line that unfolds them. It names no more
-// of them than are listed elsewhere: a section leaves out an item that has no room as a whole.
+// foldedItems lists the items from one to another below a line that unfolds them and counts them by a noun. It lists
+// only the first, because a section without room for the whole text leaves it out.
 func foldedItems(indent, noun string, from, to int, item func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(indent + "<details><summary>" + policy.Plural(to-from, noun) + "</summary>\n\n")

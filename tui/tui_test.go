@@ -589,7 +589,7 @@ root.yaml 1`},
 apps/base/a.yaml 1
 >clusters/prod/ 3
 root.yaml 1`},
-		{"enter opens what was open", `n n left left enter`, `
+		{"enter unfolds a directory, and the directories in it that were not folded", `n n left left enter`, `
 apps/base/a.yaml 1
 >clusters/prod/ 3
  apps-old/x.yaml 1

@@ -75,7 +75,7 @@ type toolCall interface {
 	line(root *os.Root) (flags, args []string, err error)
 }
 
-// A toolScope says what is rendered, and which policies judge it. All tools have these arguments.
+// A toolScope holds the arguments that all tools have: what to render, and by which policies to judge it.
 type toolScope struct {
 	Paths    []string `json:"paths,omitempty" jsonschema:"directories, charts, kustomizations or manifests to look at, relative to the server's directory; all of it by default"`
 	Policies []string `json:"policies,omitempty" jsonschema:"files or directories with policies, beside those that the tree deploys"`

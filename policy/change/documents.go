@@ -365,8 +365,8 @@ func (d *Documents) noteIdle(r *policy.Request) {
 	d.idleIn[u] = append(d.idleIn[u], r)
 }
 
-// Rest returns an Unknown result for the units that the change stops deploying, one for all that the same unit of the base
-// deployed, and for each document that the change adds or edits and that is not checked only because of the change. Call it after
+// Rest returns Unknown results: one for all objects that a unit of the base deployed and nothing deploys any more, and one for
+// each document that the change adds or edits and that is not checked only because of the change. Call it after
 // NoLongerDeployed for all clusters: it leaves out files and documents that have a result already.
 func (d *Documents) Rest() []policy.Result {
 	readers := make(map[string]string) // of files at the base
@@ -422,8 +422,8 @@ func (d *Documents) Rest() []policy.Result {
 	return append(results, d.unchecked()...)
 }
 
-// deployedElsewhere returns a function that reports whether the object of a document that nothing deploys any more is the one of
-// the base that the head deploys from another file.
+// deployedElsewhere returns a function for documents that nothing deploys any more. It reports whether the object that the base
+// made of the document is still deployed, from another file.
 func (d *Documents) deployedElsewhere() func(*render.Object) bool {
 	type written struct {
 		fileKind

@@ -114,8 +114,8 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	return c.row(updated, &subject{Object: now, live: was})
 }
 
-// LeavesSince reports whether the deployer of an object leaves its update only because of what the change itself says, such as an
-// annotation that it adds.
+// LeavesSince reports whether the deployer of an object would update it without the change, which has it leave the
+// object alone: by an annotation, for example.
 func LeavesSince(was, now *render.Object) bool {
 	if was.Unit == nil || was.Unit.Owner == nil || now.Unit == nil {
 		return false
@@ -249,9 +249,9 @@ func (c *Change) deletedBelow(o *render.Object, owners int) (Act, string) {
 	return c.row(uninstalled, &subject{Object: o})
 }
 
-// pruned returns how a deployer acts on an object that is gone. now is the deployer after the change. If it starts to delete what
-// is gone, it finds the object by its labels or owner on the cluster. A Kustomization finds only what it applied the last time, so the
-// order decides.
+// pruned returns how a deployer acts on an object that is gone. now is the deployer after the change, which may have it
+// prune from then on. Argo CD then finds the object on the cluster and deletes it. A Kustomization deletes only what
+// it applied the last time, so it depends on which of the two it sees first.
 func (c *Change) pruned(o, now *render.Object) (Act, string) {
 	act, why := c.row(pruned, &subject{Object: o})
 	if act != Leave || now == nil {

@@ -20,7 +20,7 @@ import (
 type deliveries struct {
 	made []policy.Request        // in the order in which they are made
 	gone map[*render.Object]bool // objects that are deleted before others of their unit are applied
-	// unsent are requests that deployers perhaps make, and those of objects that they leave alone only because of the change
+	// unsent are requests that deployers perhaps make, and those that they would make if the change did not stop them
 	unsent     []policy.Request
 	conditions map[*render.Object]condition // of the unsent, by their subjects
 	// dropped holds the objects that move, each with its version of the base. The old deployer deletes it unless the new one
@@ -174,7 +174,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 
 const notApplied = " not applied: "
 
-// leftSince begins the denials of what a deployer would apply without something that the change adds.
+// leftSince begins the messages of denials of an object that its deployer would apply without the change.
 func leftSince(why string) string {
 	return "its deployer leaves it alone because of this change (" + why + "); otherwise: "
 }
@@ -200,7 +200,7 @@ func (d *deliveries) sort(c *delivery.Change) {
 	d.made = slices.Concat(first, rest)
 }
 
-const undoHint = "delete the document if nothing should deploy it; otherwise undo the annotation"
+const undoHint = "delete the document if nothing should deploy it; otherwise undo the setting that has it left alone"
 
 // reviewUnsent returns an Unknown result for each denial of a request that deployers perhaps make, or that they do not
 // make only because of the change: otherwise the annotation that a change adds would hide the denial from this run and from all
